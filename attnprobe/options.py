@@ -67,8 +67,6 @@ GoldArgument = Annotated[
     "Texts",
     text_option(
         "A file with gold links, or - for standard input; repeat it for several. Default: a sample.",
-        doc="The path of a file with gold links, or several; or documents that have some. By default "
-        "what ships with attnprobe.",
         name="dataset",
         flags=("--dataset", "-d"),
         metavar="FILE",
@@ -113,14 +111,7 @@ class ModelOptions(TypedDict, total=False):
     ]
     allow_bin: Annotated[bool, model_option("Read pickled weights (.bin), which can run code.", hidden=True)]
     random_weights: Annotated[
-        int | None,
-        model_option(
-            "Draw the weights anew: what is not learned.",
-            doc="Draw the weights anew by this seed, as training begins with them: what is measured then was "
-            "not learned.",
-            metavar="SEED",
-            low=0,
-        ),
+        int | None, model_option("Draw the weights anew: what is not learned.", metavar="SEED", low=0)
     ]
     device: Annotated[str, model_option("auto, cpu, cuda, cuda:0 or mps.", default="auto")]
     device_map: Annotated[
@@ -143,7 +134,8 @@ class ModelOptions(TypedDict, total=False):
         ),
     ]
     threads: Annotated[
-        int | None, model_option("Number of processor threads. Default: all.", low=1, free=True, hidden=True)
+        int | None,
+        model_option("Number of processor threads. Default: all.", low=1, high=1024, free=True, hidden=True),
     ]
     workers: Annotated[
         int | None,
@@ -151,6 +143,7 @@ class ModelOptions(TypedDict, total=False):
             "Number of batches in flight at the same time, which share the threads. It changes speed and "
             "memory, not results. Default: as many as threads, up to 8; 1 on an accelerator.",
             low=1,
+            high=1024,
             free=True,
             hidden=True,
         ),
@@ -177,13 +170,7 @@ class LoadedOptions(ModelOptions, total=False):
 class HubOptions(TypedDict, total=False):
     """Which part of a dataset of the hub, and what the column ``dataset`` says of any."""
 
-    split: Annotated[
-        str | None,
-        text_option(
-            "Split of a hub dataset.",
-            doc="Split of a hub dataset, or of the judgements (qrels) of a folder of queries.",
-        ),
-    ]
+    split: Annotated[str | None, text_option("Split of a hub dataset.")]
     dataset_config: Annotated[
         str | None, text_option("Configuration of a hub dataset; sheet of an .xlsx file.", hidden=True)
     ]
@@ -194,13 +181,7 @@ class ReadingOptions(TypedDict, total=False):
     """What of the text is read, and how it becomes sequences."""
 
     text_column: Annotated[str | None, text_option("Column of the text: its name, or its number from 1.")]
-    text_pair_column: Annotated[
-        str | None,
-        text_option(
-            "Column of the second text of a pair.",
-            doc="Column of the second text of a pair, a positive or a passage.",
-        ),
-    ]
+    text_pair_column: Annotated[str | None, text_option("Column of the second text of a pair.")]
     no_header: Annotated[
         bool,
         text_option(
@@ -217,34 +198,13 @@ class ReadingOptions(TypedDict, total=False):
         ),
     ]
     max_length: Annotated[
-        int | None,
-        text_option(
-            "Tokens in a window. Default: what the model takes.",
-            doc="Tokens in a window; longer documents are cut into windows. By default what the model takes.",
-            low=1,
-        ),
+        int | None, text_option("Tokens in a window. Default: what the model takes.", low=1)
     ]
     truncate: Annotated[bool, text_option("Keep only the first window of a document.", hidden=True)]
     limit: Annotated[
-        int | None,
-        text_option(
-            "Read only the first N documents.",
-            doc="Read only this many documents, the first ones; of a task about several texts, this many "
-            "pairs, triplets or queries.",
-            flags=("--limit", "-L"),
-            low=1,
-        ),
+        int | None, text_option("Read only the first N documents.", flags=("--limit", "-L"), low=1)
     ]
-    sample: Annotated[
-        int | None,
-        text_option(
-            "Draw N documents at random.",
-            doc="Draw this many documents at random, the same for the same seed; with limit, of the first "
-            "ones. Sentences of one document (# newdoc) are drawn together.",
-            metavar="N",
-            low=1,
-        ),
-    ]
+    sample: Annotated[int | None, text_option("Draw N documents at random.", metavar="N", low=1)]
     seed: Annotated[
         int,
         text_option(
@@ -279,8 +239,6 @@ class PartOptions(TypedDict, total=False):
         text_option(
             "Read only part K of N, such as 3/100: every N-th document, from the K-th on. merge adds up the "
             "tables of all parts.",
-            doc='Read only part K of N, such as "3/100": every N-th document, from the K-th on. merge adds '
-            "up the tables of all parts.",
             metavar="K/N",
             hidden=True,
         ),
@@ -324,8 +282,6 @@ class FrequencyOptions(TypedDict, total=False):
             "A token, a tab and its frequency on each line, to decide what is rare. Default: counted in the "
             "text.",
             hidden=True,
-            doc="A file with a token, a tab and its frequency on each line, to decide what is rare. By "
-            "default frequencies are counted in the text.",
             metavar="FILE",
             line=Path | None,
             reads="data",
@@ -377,12 +333,7 @@ class TaskOptions(TypedDict, total=False):
 
     objective: Annotated[
         Objective | None,
-        Option(
-            "Task of the model. Default: as its head and the labels say.",
-            doc="What the model is asked to do: " + ", ".join(OBJECTIVES) + ". Default: chosen from its "
-            "trained head and the labels.",
-            metavar="TASK",
-        ),
+        Option("Task of the model. Default: as its head and the labels say.", metavar="TASK"),
     ]
     label_column: Annotated[
         str | None,
@@ -443,7 +394,6 @@ class ResumeOptions(TypedDict, total=False):
         Path | str | None,
         output_option(
             "Keep the run's state in this file, and go on from it after Ctrl-C or a crash.",
-            doc="Keep the state of the run in this file, and go on from it.",
             metavar="STATE",
             line=Path | None,
             free=True,

@@ -1,8 +1,8 @@
 """A command is one function: its command line, Python's keywords, checks and documentation come from it.
 
 An option is a parameter of that function, or a key of the ``TypedDict`` that it unpacks its keywords from
-(PEP 692), always as ``name: Annotated[type, Option(help)]``. It is an option of the command line, a keyword
-of Python with its documentation, and the check of what is given.
+(PEP 692), always as ``name: Annotated[type, Option(help)]``; what excludes one another is an ``if`` at the
+top of the function.
 """
 
 import inspect
@@ -31,22 +31,18 @@ class Option:
     Attributes:
         help: What ``--help`` says; an option without it is for Python only.
         default: What it is where it is not given; of a parameter, its own default. A switch is off.
-        doc: What Python's documentation says, where it is not the help in Python's spelling.
+        doc: What Python's documentation says, where that is more than the help.
         name: The parameter of the command line, where Python calls it otherwise.
         flags: How it is written, where that is not its name behind two dashes.
         panel: What it is sorted under in ``--help``.
         line: The type on the command line, where Python takes more.
         argument: Whether it is written without its name.
-        low: The least number.
-        above: What a number has to be more than.
-        high: The largest number.
+        above: What a number has to be more than; ``low`` and ``high`` are the least and the largest.
         hidden: Whether ``--help-all`` alone shows it.
         reads: ``"data"`` for a file or a dataset, ``"order"`` for FILE:COLUMN, ``"table"`` for tables;
             ``"side"`` for data where a model is given, or else a table.
         free: Whether no number depends on it.
-        python: Whether Python has it.
-        keyword: Python's name, from the declaration, as is the next.
-        type: Python's type.
+        python: Whether Python has it; ``keyword`` and ``type`` are its name and type there.
     """
 
     help: str = ""
@@ -69,21 +65,18 @@ class Option:
     keyword: str = ""
     type: Any = None
 
-    def declare(self, keyword: str, annotation: Any, *, python: bool, default: Any = None) -> "Option":
+    def declare(self, keyword: str, kind: Any, *, python: bool, default: Any = None) -> "Option":
         """Fill in what the declaration says."""
         default = self.default if default is None else default
-        if annotation is bool:
+        if kind is bool:
             default = bool(default)
         name, flags = self.name or keyword, self.flags
         if not flags and not self.argument:
             dashed = name.replace("_", "-")
-            words = (dashed, f"no-{dashed}") if default is True else (dashed,)
-            flags = ("/".join(f"--{word}" for word in words),)
-        line = annotation if self.line is None else self.line
-        return replace(
-            self, keyword=keyword, name=name, flags=flags, type=annotation, default=default, line=line,
-            python=python,
-        )  # fmt: skip
+            flags = (f"--{dashed}/--no-{dashed}" if default is True else f"--{dashed}",)
+        line = kind if self.line is None else self.line
+        declared = {"keyword": keyword, "type": kind, "default": default, "python": python}
+        return replace(self, name=name, flags=flags, line=line, **declared)
 
     @property
     def on_line(self) -> bool:
@@ -108,6 +101,20 @@ class Option:
         simple = isinstance(value, str | int | float | NoneType)
         return value is not None and not (simple and value == self.default)
 
+    def check(self, value: Any) -> None:
+        """Refuse a word that is none of the choices, and a number out of bounds."""
+        if self.choices and value not in self.choices:
+            words = ", ".join(str(word) for word in self.choices if word is not None)
+            raise UsageError(f"{self.keyword} must be one of {words}, not {value!r}.")
+        if isinstance(value, int | float):
+            flag = max(self.flags, key=len)
+            if self.low is not None and value < self.low:
+                raise UsageError(f"{flag} must be at least {self.low}, not {value}.")
+            if self.above is not None and not value > self.above:
+                raise UsageError(f"{flag} must be more than {self.above}, not {value}.")
+            if self.high is not None and value > self.high:
+                raise UsageError(f"{flag} must be at most {self.high}, not {value}.")
+
 
 def read_options(
     annotations: Mapping[str, Any], defaults: Mapping[str, Any] | None = None, *, python: bool = True
@@ -115,9 +122,8 @@ def read_options(
     """Read options off annotations; what is not ``Annotated`` with an ``Option`` is none."""
     for name, annotation in annotations.items():
         if get_origin(annotation) is Annotated and isinstance(option := annotation.__metadata__[0], Option):
-            inner = getattr(annotation.__origin__, "__forward_arg__", annotation.__origin__)
-            default = None if defaults is None else defaults[name]
-            yield option.declare(name, inner, python=python, default=default)
+            kind = getattr(annotation.__origin__, "__forward_arg__", annotation.__origin__)
+            yield option.declare(name, kind, python=python, default=(defaults or {}).get(name))
 
 
 def list_names(*groups: type) -> set[str]:
@@ -131,8 +137,8 @@ class Command:
 
     function: Callable[..., Any]
     options: Sequence[Option]
-    docstring: str = ""
-    unpacked: Mapping[str, Any] = field(default_factory=dict)
+    docstring: str
+    unpacked: Mapping[str, Any]
 
     @property
     def name(self) -> str:
@@ -155,46 +161,34 @@ class Command:
     @property
     def documentation(self) -> str:
         """Python's docstring, with all arguments."""
-        said, more = _split(self.docstring)
-        plain = _EXAMPLES.sub("", said).strip()
-        names = inspect.signature(self.function).parameters
-        arguments = "\n".join(_document(self.keywords[name]) for name in names)
-        return f"{plain}\n\nArgs:\n{arguments}\n\n{more}"
-
-    def rename_aliases(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Give keywords the names that they have here; the column of labels has two, for one."""
-        for name, option in self.keywords.items():
-            for alias in set(option.aliases) & set(given) - set(self.keywords):
-                if given.get(name) is not None:
-                    raise UsageError(f"{alias} is another name of {name}; give one of them.")
-                given = {name if one == alias else one: value for one, value in given.items()}
-        return given
+        text, more = _split(self.docstring)
+        options = (self.keywords[name] for name in inspect.signature(self.function).parameters)
+        arguments = "\n".join(
+            textwrap.fill(
+                f"{option.keyword}: {option.doc or option.help}", 110, break_on_hyphens=False,
+                initial_indent=" " * 4, subsequent_indent=" " * 8,
+            )
+            for option in options
+        )  # fmt: skip
+        return f"{_EXAMPLES.sub('', text).strip()}\n\nArgs:\n{arguments}\n\n{more}"
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Check keywords, and add the defaults of the unpacked ones that are not given."""
-        named = self.rename_aliases(dict(given))
+        """Check keywords, give each the name that it has here, and add the defaults of unpacked ones."""
+        named = dict(given)
+        for name, option in self.keywords.items():
+            for alias in set(option.aliases) & set(named) - set(self.keywords):
+                if named.get(name) is not None:
+                    raise UsageError(f"{alias} is another name of {name}; give one of them.")
+                named[name] = named.pop(alias)
         self.check(named)
         return {**self.unpacked, **named}
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """Refuse unknown keywords, and values out of bounds."""
+        """Refuse unknown keywords, and values that an option can't have."""
         for name, value in given.items():
             if name not in self.keywords:
                 raise UsageError(f"{self.name}() has no keyword {name!r}.")
-            self._check_value(self.keywords[name], value)
-
-    def _check_value(self, option: Option, value: Any) -> None:
-        if option.choices and value not in option.choices:
-            words = ", ".join(str(word) for word in option.choices if word is not None)
-            raise UsageError(f"{option.keyword} must be one of {words}, not {value!r}.")
-        if isinstance(value, int | float):
-            spelled = max(option.flags, key=len)
-            if option.low is not None and value < option.low:
-                raise UsageError(f"{spelled} must be at least {option.low}, not {value}.")
-            if option.above is not None and not value > option.above:
-                raise UsageError(f"{spelled} must be more than {option.above}, not {value}.")
-            if option.high is not None and value > option.high:
-                raise UsageError(f"{spelled} must be at most {option.high}, not {value}.")
+            self.keywords[name].check(value)
 
 
 def command(*on_line: type, **parts: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -210,30 +204,28 @@ def command(*on_line: type, **parts: str) -> Callable[[Callable[P, R]], Callable
         named = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
         unpacked = [one for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD]
         group = get_args(unpacked[0].annotation)[0].__annotations__ if unpacked else {}
-        own = read_options(
-            {one.name: one.annotation for one in named}, {one.name: one.default for one in named}
-        )
-        shared = list(read_options(group))
-        beside = [option for one in on_line for option in read_options(one.__annotations__, python=False)]
-
-        @wraps(function)
-        def checked(*arguments: P.args, **keywords: P.kwargs) -> R:
-            given = described.rename_aliases(dict(keywords))
-            names = (one.name for one in named)
-            described.check(dict(zip(names, arguments, strict=False)) | given)
-            return function(*arguments, **{**described.unpacked, **given})  # type: ignore[arg-type]
-
-        options = sorted([*own, *shared, *beside], key=lambda one: not one.argument)
-        unpacked = {one.keyword: one.default for one in shared}
+        defaults = {one.name: one.default for one in named}
+        options = [*read_options({one.name: one.annotation for one in named}, defaults)]
+        shared = [*read_options(group)]
+        options += shared
+        options += [option for one in on_line for option in read_options(one.__annotations__, python=False)]
         docstring = inspect.cleandoc(function.__doc__ or "")
         for name, text in parts.items():
             docstring = docstring.replace(f"{{{name}}}", text)
-        described = Command(checked, options, docstring, unpacked)
+
+        @wraps(function)
+        def checked(*arguments: P.args, **keywords: P.kwargs) -> R:
+            described.check(dict(zip(defaults, arguments, strict=False)))
+            return function(*arguments, **described.complete(keywords))  # type: ignore[arg-type]
+
+        options.sort(key=lambda one: not one.argument)
+        described = Command(checked, options, docstring, {one.keyword: one.default for one in shared})
         parameters = [one.replace(annotation=described.keywords[one.name].type) for one in named]
         parameters += [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
-            for name, one in described.keywords.items()
-            if name in group
+            inspect.Parameter(
+                one.keyword, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type
+            )
+            for one in shared
         ]
         checked.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         checked.command = described  # type: ignore[attr-defined]
@@ -242,16 +234,11 @@ def command(*on_line: type, **parts: str) -> Callable[[Callable[P, R]], Callable
     return decorate
 
 
-def _split(said: str) -> tuple[str, str]:
+def _split(docstring: str) -> tuple[str, str]:
     """Split a docstring where the part begins that is for Python alone."""
-    found = _PYTHON_ONLY.search(said)
-    return (said, "") if found is None else (said[: found.start()].rstrip(), said[found.start() :])
-
-
-def _document(option: Option) -> str:
-    text = f"{option.keyword}: {option.doc or option.help}"
-    wrapped = textwrap.fill(text, 106, subsequent_indent=" " * 4, break_on_hyphens=False)
-    return textwrap.indent(wrapped, " " * 4)
+    match = _PYTHON_ONLY.search(docstring)
+    start = len(docstring) if match is None else match.start()
+    return docstring[:start].rstrip() if match else docstring, docstring[start:]
 
 
 def split_names(named: str | Sequence[Any] | None) -> list[Any] | None:

@@ -1,12 +1,15 @@
 """What is known of the tokens of a sequence: what each is; its words, gold links, labels and answers."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # readers of text need no torch
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Modalities:
     @property
     def ahead(self) -> Tensor:
         """How many later tokens each token sees, (batch, position)."""
+        import torch
+
         return self.sees - torch.arange(self.sees.shape[1], device=self.sees.device)
 
 
@@ -91,6 +96,8 @@ class TokenFeatures:
         ends = self.separator.clone()
         ends[:, 1:] &= ~self.separator[:, :-1]
         ends[:, -1:] = False  # nothing comes behind it
+        import torch
+
         return torch.nn.functional.pad(ends.long().cumsum(1)[:, :-1], (1, 0))
 
     @cached_property
@@ -109,16 +116,18 @@ class TokenFeatures:
     @cached_property
     def indicators(self) -> Tensor:
         """The features of ``MASSES`` as float32 (batch, feature, position)."""
+        import torch
+
         return torch.stack([getattr(self, name) for name in self.MASSES], 1).float()
 
-    def rows(self, start: int, stop: int) -> "TokenFeatures":
+    def rows(self, start: int, stop: int) -> TokenFeatures:
         """Select some sequences of the batch."""
         return self._change(lambda mark: mark[start:stop])
 
-    def to(self, device: torch.device | str) -> "TokenFeatures":
+    def to(self, device: torch.device | str) -> TokenFeatures:
         return self._change(lambda mark: mark.to(device))
 
-    def _change(self, change: Callable[[Tensor], Tensor]) -> "TokenFeatures":
+    def _change(self, change: Callable[[Tensor], Tensor]) -> TokenFeatures:
         *marks, mixed = (getattr(self, one.name) for one in fields(self))
         if mixed is not None:
             mixed = Modalities(change(mixed.image), change(mixed.asking), change(mixed.sees))

@@ -26,6 +26,8 @@ from attnprobe.table.cells import clean
 INTERRUPTED = ENDED + signal.SIGINT
 #: Shows all options, where ``--help`` shows the usual ones.
 _EVERYTHING = "--help-all"
+#: Other names of options, which would make the column of names wide on every page of help.
+_OTHER_NAMES = {"target-column": "label-column"}
 #: What stands for a value in ``--help``, by its type.
 _VALUES = {int: "N", float: "NUMBER"}
 #: The panels of a command's help, in their order; what is in none stands first.
@@ -49,8 +51,7 @@ def make_app(*, everything: bool = False) -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={
             "help_option_names": ["-h", "--help", _EVERYTHING],
-            # --batch_tokens is as good as --batch-tokens.
-            "token_normalize_func": lambda word: word.replace("_", "-"),
+            "token_normalize_func": _normalise,
         },
     )
     app.callback()(_root)
@@ -59,6 +60,12 @@ def make_app(*, everything: bool = False) -> typer.Typer:
         help = _BREAK.sub(" ", command.help)  # Typer breaks lines itself
         app.command(name, help=help, rich_help_panel=panels.get(name))(_make_function(command, everything))
     return app
+
+
+def _normalise(word: str) -> str:
+    """Take --batch_tokens for --batch-tokens, and the other name of an option for its name."""
+    word = word.replace("_", "-")
+    return _OTHER_NAMES.get(word, word)
 
 
 def _make_function(command: Command, everything: bool) -> Callable[..., None]:
@@ -88,7 +95,8 @@ def _annotate(option: Option, everything: bool) -> Any:
         return Annotated[option.line, typer.Argument(**shown)]
     hidden = option.hidden and not everything
     usual = isinstance(option.default, str | int | float) and not isinstance(option.default, bool)
-    return Annotated[option.line, typer.Option(*option.flags, hidden=hidden, show_default=usual, **shown)]
+    flags = [flag for flag in option.flags if flag.strip("-") not in _OTHER_NAMES]
+    return Annotated[option.line, typer.Option(*flags, hidden=hidden, show_default=usual, **shown)]
 
 
 def _print_version(wanted: bool) -> None:

@@ -37,14 +37,12 @@ class HeadCallback(StepCallback):
     heads that changed most, ``heads/entropy/L1H3``.
 
     Args:
-        texts: What ``census`` reads: the path of a file, texts, a column of a DataFrame.
+        texts: What ``census`` reads, and ``statistics`` and all further keywords as there.
         every: Steps between two measurements.
-        statistics: Columns or families, as in ``census``.
         output: The table, written anew after each measurement; its ending says in which format.
         tokenizer: Needed where the trainer has no ``processing_class``.
-        trainer: The trainer. With it, numbers go to whatever it reports to; without it, only into
+        trainer: The trainer, so that numbers go to whatever it reports to; without it, they only go into
             ``trainer.state.log_history``.
-        **options: Further keywords of ``census``, such as ``limit``, ``weights`` and ``layers``.
 
     Attributes:
         table: All measurements so far, a row for each step and head; None before the first.

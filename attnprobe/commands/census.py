@@ -96,9 +96,6 @@ def census(
     >>> table = census("demo", ["The parcel came late."], statistics=["entropy"])
     >>> list(table.data)
     ['model', 'dataset', 'layer', 'head', 'n', 'entropy', 'entropy_se']
-    >>> table = census("demo", ["The parcel came late."], statistics=["entropy"], weights="norm")
-    >>> list(table.data)[4:]
-    ['n', 'entropy_norm', 'entropy_norm_se']
     """
     if everything and (statistics is not None or options["weights"] != "attention"):
         raise UsageError(
@@ -174,11 +171,7 @@ def positional(
     texts: TextsArgument = None,
     *,
     control: Annotated[
-        bool,
-        Option(
-            "Measure previous, next and offset_share again with the tokens shuffled.",
-            panel=TEXT,
-        ),
+        bool, Option("Measure previous, next and offset_share again with the tokens shuffled.", panel=TEXT)
     ] = False,
     **options: Unpack[CensusOptions],
 ) -> "HeadTable":
@@ -200,12 +193,6 @@ def positional(
       attnprobe positional demo
       attnprobe positional demo --control
       attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
-
-    >>> table = positional("demo", ["The parcel came late."], control=True)
-    >>> [name for name in table.data if name.startswith("offset")][:3]
-    ['offset', 'offset_share', 'offset_share_se']
-    >>> [name for name in table.data if name.endswith("_shuffled")]
-    ['previous_shuffled', 'next_shuffled', 'offset_share_shuffled']
     """
     from attnprobe.session.survey import open_text_survey
 
@@ -323,9 +310,6 @@ def distance(
     Examples:
       attnprobe distance demo --by layer
       attnprobe distance bert-base-uncased --all-pairs -o pairs.parquet
-
-    Returns:
-        One row a pair, a head or a layer.
     """
     if all_pairs and by != "pair":
         raise UsageError("--all-pairs gives one row per pair; leave out --by.")
@@ -380,10 +364,6 @@ def mixing(
     References:
         Shazeer et al. (2020), Talking-heads attention; Kobayashi et al. (2020), Attention is not only a
         weight; Busing et al. (1999), Delete-m jackknife for unequal m.
-
-    >>> table = mixing("demo", ["The parcel came late.", "It rained."], by="layer")
-    >>> list(table.data)[2:6]
-    ['layer', 'n', 'effective_heads', 'effective_heads_se']
     """
     from attnprobe.session.survey import open_text_survey
 
@@ -430,10 +410,6 @@ def rank(
 
     References:
         Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models.
-
-    >>> table = rank("demo", ["The parcel came late."])
-    >>> [name for name in table.data if not name.endswith("_se")][4:8]
-    ['n', 'head_width', 'longer', 'logit_rank']
     """
     from attnprobe.session.survey import open_text_survey
 

@@ -63,23 +63,16 @@ def syntax(
     texts: GoldArgument = None,
     *,
     by: Annotated[
-        Literal["relation", "head"],
-        Option("A row for each relation with its best head, or for each head."),
+        Literal["relation", "head"], Option("A row for each relation with its best head, or for each head.")
     ] = "relation",
     relations: Annotated[
         str | Sequence[str] | None,
-        Option(
-            "Ask for these relations only.",
-            metavar="NAME,NAME",
-            panel=TEXT,
-            line=str | None,
-        ),
+        Option("Ask for these relations only.", metavar="NAME,NAME", panel=TEXT, line=str | None),
     ] = None,
     subtypes: Subtypes = False,
     min_links: MinLinks = MIN_LINKS,
     trees: Annotated[
-        bool,
-        Option("Score the maximum spanning tree of each head instead (UUAS, UAS)."),
+        bool, Option("Score the maximum spanning tree of each head instead (UUAS, UAS).")
     ] = False,
     **options: Unpack[LinkOptions],
 ) -> "HeadTable":
@@ -151,14 +144,10 @@ def links(
     texts: GoldArgument = None,
     *,
     by: Annotated[
-        Literal["label", "head"],
-        Option("A row for each label with its best head, or for each head."),
+        Literal["label", "head"], Option("A row for each label with its best head, or for each head.")
     ] = "label",
     metric: Annotated[
-        Literal["accuracy", "aer"],
-        Option(
-            "accuracy, or aer: the alignment error rate of a pair of texts.",
-        ),
+        Literal["accuracy", "aer"], Option("accuracy, or aer: the alignment error rate of a pair of texts.")
     ] = "accuracy",
     alignments: Annotated[
         "str | Path | Sequence[str] | None",
@@ -203,12 +192,7 @@ def links(
     ] = "attention",
     labels: Annotated[
         str | Sequence[str] | None,
-        Option(
-            "Ask for these labels only.",
-            metavar="NAME,NAME",
-            panel=TEXT,
-            line=str | None,
-        ),
+        Option("Ask for these labels only.", metavar="NAME,NAME", panel=TEXT, line=str | None),
     ] = None,
     min_links: MinLinks = MIN_LINKS,
     **options: Unpack[AlignmentOptions],

@@ -31,24 +31,14 @@ def probe(
     *,
     gold: Annotated[
         Literal["treebank", "coreference", "links"],
-        Option(
-            "What the file holds: treebank, coreference or links.",
-            metavar="KIND",
-            panel=TEXT,
-        ),
+        Option("What the file holds: treebank, coreference or links.", metavar="KIND", panel=TEXT),
     ] = "treebank",
     by: Annotated[
-        Literal["label", "head"],
-        Option("A row for each label, or for each head with its weight."),
+        Literal["label", "head"], Option("A row for each label, or for each head with its weight.")
     ] = "label",
     labels: Annotated[
         str | Sequence[str] | None,
-        Option(
-            "Fit the probe to these labels only.",
-            metavar="NAME,NAME",
-            panel=TEXT,
-            line=str | None,
-        ),
+        Option("Fit the probe to these labels only.", metavar="NAME,NAME", panel=TEXT, line=str | None),
     ] = None,
     subtypes: Subtypes = False,
     min_links: MinLinks = MIN_LINKS,
@@ -61,11 +51,7 @@ def probe(
         ),
     ] = FOLDS,
     penalty: Annotated[
-        float,
-        Option(
-            "Penalty of squared weights, lambda: it counts as much as so many links.",
-            hidden=True,
-        ),
+        float, Option("Penalty of squared weights, lambda: it counts as much as so many links.", hidden=True)
     ] = 100.0,
     **options: Unpack[ProbeOptions],
 ) -> "HeadTable":

@@ -104,11 +104,7 @@ class InductionOptions(LoadedOptions, LayerOptions, ResumeOptions, total=False):
 
 
 @command(TableOutput)
-def roles(
-    model: ModelArgument,
-    texts: TextsArgument = None,
-    **options: Unpack[RolesOptions],
-) -> "HeadTable":
+def roles(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[RolesOptions]) -> "HeadTable":
     """What does each head do, in one word?
 
     A role holds where the whole interval of its evidence lies beyond its threshold. The first that
@@ -145,12 +141,7 @@ def roles(
     >>> list(table.data)[2:]
     ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'pattern']
     """
-    from attnprobe.session.roles import (
-        check_role_options,
-        list_gold,
-        open_sources,
-        request_roles,
-    )
+    from attnprobe.session.roles import check_role_options, list_gold, open_sources, request_roles
     from attnprobe.session.session import check_model, load_model, open_call, parse_layers
     from attnprobe.session.texts import check_standard_input
 
@@ -174,8 +165,7 @@ def induction(
     model: ModelArgument,
     *,
     length: Annotated[
-        int,
-        Option("Most random tokens that come twice in a sequence.", low=2, panel=TEXT),
+        int, Option("Most random tokens that come twice in a sequence.", low=2, panel=TEXT)
     ] = 50,
     sequences: Annotated[int, Option("Number of sequences to draw.", low=1, panel=TEXT)] = 64,
     seed: Annotated[int, Option("Seed of the random tokens.", low=0, panel=TEXT)] = 42,

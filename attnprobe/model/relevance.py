@@ -135,13 +135,7 @@ def _gated_linear(_: Called, given: Tensor, dim: int = -1) -> Tensor:
 
 
 def _layer_norm(
-    _: Called,
-    given: Tensor,
-    shape: Any,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-    *_unused: Any,
+    _: Called, given: Tensor, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_more: Any
 ) -> Tensor:
     def work(given: Tensor) -> tuple[Tensor, Back]:
         value, _, scale = torch.native_layer_norm(given, shape, weight, bias, eps)
@@ -171,16 +165,11 @@ def _rms_norm(
 
 
 def _group_norm(
-    _: Called,
-    given: Tensor,
-    groups: int,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
+    _: Called, given: Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
     parts = given.unflatten(1, (groups, -1)).flatten(2)
-    apart = parts - parts.mean(-1, keepdim=True)
-    value = (apart * (apart.detach().square().mean(-1, keepdim=True) + eps).rsqrt()).view(given.shape)
+    centred = parts - parts.mean(-1, keepdim=True)
+    value = (centred * (centred.detach().square().mean(-1, keepdim=True) + eps).rsqrt()).view(given.shape)
     along = (-1, *(1,) * (given.ndim - 2))
     value = value if weight is None else value * weight.view(along)
     return value if bias is None else value + bias.view(along)

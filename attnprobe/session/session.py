@@ -4,7 +4,6 @@ Nothing heavy is imported before everything was refused that can be refused with
 """
 
 import importlib.util
-import os
 import re
 import sys
 import warnings
@@ -20,7 +19,7 @@ from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.order import Order
 from attnprobe.corpus.source import OpenSource
 from attnprobe.corpus.tokens import Tokenizer
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, UsageError
+from attnprobe.errors import AttnprobeWarning, UsageError
 from attnprobe.intervention.request import TaskOptions, check_gold, peek
 from attnprobe.model.embedding import choose_prompts
 from attnprobe.model.folders import (
@@ -48,11 +47,8 @@ if TYPE_CHECKING:
 #: Names of devices and of floating-point types; whether a device is there, torch knows.
 _DEVICES = re.compile(r"auto|[a-z]+(:\d+)?")
 _TYPES = ("float32", "bfloat16", "float16", "float64")
-_ALIASES = ("float", "half", "double")
 #: A layer, or the first and the last of some.
 _LAYERS = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
-#: More threads than any machine of today has use for.
-_MOST_THREADS = 1024
 
 
 #: The words of the command line that calls, if it does.
@@ -120,46 +116,27 @@ def read_task(options: Mapping[str, Any], labels: Any) -> TaskOptions:
     )
 
 
-def parse_layers(said: str | int | Iterable[int] | None) -> tuple[int, ...] | None:
+def parse_layers(given: str | int | Iterable[int] | None) -> tuple[int, ...] | None:
     """Read which layers are wanted, counted from 0; None for all of them.
-
-    Raises:
-        AttnprobeError: When it names no layers.
 
     >>> parse_layers("0, 3-5"), parse_layers([2, 1]), parse_layers(7), parse_layers(None)
     ((0, 3, 4, 5), (1, 2), (7,), None)
     """
-    if said is None:
+    if given is None:
         return None
-    found: set[int] = set()
-    if isinstance(said, str):
-        for part in said.split(","):
-            match = _LAYERS.fullmatch(part)
-            first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-            if first > last or last >= 10_000:  # no model has so many
-                raise _refuse_layers(said)
-            found.update(range(first, last + 1))
-        return tuple(sorted(found))
-    layers = list(said) if isinstance(said, Iterable) else [said]
-    if not layers or not all(type(layer) is int and layer >= 0 for layer in layers):
-        raise _refuse_layers(said)
-    return tuple(sorted(set(layers)))
-
-
-def _refuse_layers(said: object) -> AttnprobeError:
-    return UsageError(f"--layers must be numbers from 0 and ranges of them, such as 0,3-5, not {said!r}.")
+    parts = given.split(",") if isinstance(given, str) else given if isinstance(given, Iterable) else [given]
+    matches = [_LAYERS.fullmatch(str(part)) for part in parts]
+    ranges = [(int(match[1]), int(match[2] or match[1])) for match in matches if match]
+    # No model has more layers than 10,000.
+    right = [range(first, last + 1) for first, last in ranges if first <= last < 10_000]
+    if not matches or len(right) < len(matches):
+        raise UsageError(f"--layers must be numbers from 0 and ranges of them, such as 0,3-5, not {given!r}.")
+    return tuple(sorted(set(chain(*right))))
 
 
 @contextmanager
 def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
     """Read the keywords of a call, and set threads, memory and progress while it works."""
-    for name in ("workers", "threads"):
-        number = options.get(name)
-        if number is not None and number > _MOST_THREADS:  # systems run out, and OpenMP ends the process
-            raise UsageError(
-                f"--{name} must be at most {_MOST_THREADS}, not {number}; this machine has {os.cpu_count()} "
-                "processors."
-            )
     workers, resume = options.get("workers"), options.get("resume")
     corpus = _fill(CorpusOptions, options)
     if resume is not None and Ranks.detect().size == 1:
@@ -167,8 +144,7 @@ def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
 
         check_state(Path(resume))
     with (
-        _borrow(models),
-        _set_threads(options.get("threads")),
+        _borrow(models, options.get("threads")),
         _choose_progress(options.get("progress", False)) as progress,
     ):
         yield Call(options, corpus, progress, None if resume is None else Path(resume), workers)
@@ -179,7 +155,9 @@ def check_model(
 ) -> None:
     """Refuse a model that does not exist, and a device or a type that it can't be loaded with."""
     if not isinstance(model, str | Path):
-        if tokenizer is None and not _is_sentence_transformer(model):
+        library = sys.modules.get("sentence_transformers")  # whose models bring their tokenizers along
+        kinds = () if library is None else (library.SentenceTransformer, library.CrossEncoder)
+        if tokenizer is None and not isinstance(model, kinds):
             raise UsageError("A loaded model needs its tokenizer: census(model, texts, tokenizer=tokenizer).")
         return
     device, dtype = (options.get(name, DEFAULTS[name]) for name in ("device", "dtype"))
@@ -187,7 +165,7 @@ def check_model(
         raise UsageError(
             f"There is no device {device!r} on this machine; use auto or cpu, or cuda:0 where there is a GPU."
         )
-    if dtype not in (*_TYPES, *_ALIASES):
+    if dtype not in _TYPES:
         raise UsageError(f"{dtype!r} is no floating-point type; use {', '.join(_TYPES)}.")
     spread = options.get("device_map")
     if spread is not None and importlib.util.find_spec("accelerate") is None:
@@ -198,12 +176,6 @@ def check_model(
         find_weights(transformer, str(model), allow_bin=options.get("allow_bin", False))
         sentences = read_sentence_folder(folder, str(model))
         choose_prompts(sentences.described if sentences else {}, options.get("prompt"), str(model))
-
-
-def _is_sentence_transformer(model: Any) -> bool:
-    """Tell whether a loaded model brings its tokenizer along."""
-    own = sys.modules.get("sentence_transformers")
-    return own is not None and isinstance(model, own.SentenceTransformer | own.CrossEncoder)
 
 
 def read_first(source: OpenSource) -> OpenSource:
@@ -286,12 +258,10 @@ def load_model(
         return load_checkpoint(str(model), load, modality=modality)
     if modality == BOTH:
         raise UsageError("Images with texts need a model that is named, a folder or a hub id.")
-    checkpoint, seed = wrap_model(model, tokenizer, load.prompt), load.random_weights
-    if seed is None:
-        return checkpoint
     from attnprobe.model.random_weights import randomise_weights
 
-    return randomise_weights(checkpoint, seed)
+    checkpoint = wrap_model(model, tokenizer, load.prompt)
+    return checkpoint if load.random_weights is None else randomise_weights(checkpoint, load.random_weights)
 
 
 def make_loader(
@@ -306,14 +276,14 @@ def make_loader(
             str(model), load, heads, force_head=force, modality=modality
         )
     checkpoint = load_model(model, tokenizer, load, "text")
-    own = infer_head(checkpoint.model)
+    trained = infer_head(checkpoint.model)
 
-    def with_own_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":
+    def choose_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":
         if modality != "text":
             raise UsageError("Images and sound need a model that is named, a folder or a hub id.")
-        return replace(checkpoint, head=own if own in heads else None)
+        return replace(checkpoint, head=trained if trained in heads else None)
 
-    return with_own_head
+    return choose_head
 
 
 def _fill(kind: Any, options: Mapping[str, Any]) -> Any:
@@ -325,32 +295,21 @@ def _fill(kind: Any, options: Mapping[str, Any]) -> Any:
 
 
 @contextmanager
-def _borrow(models: Sequence[Any]) -> Iterator[None]:
-    """Borrow models that are loaded; before torch is, there is none, and no random number was drawn."""
-    if "torch" not in sys.modules:
+def _borrow(models: Sequence[Any], threads: int | None) -> Iterator[None]:
+    """Borrow models that are loaded, and set threads; before torch is loaded, no random number was drawn."""
+    with ExitStack() as borrowed:
+        if "torch" in sys.modules:
+            from torch import nn
+
+            from attnprobe.model.borrowing import borrow
+
+            borrowed.enter_context(borrow([model for model in models if isinstance(model, nn.Module)]))
+        if threads is not None:
+            import torch
+
+            borrowed.callback(torch.set_num_threads, torch.get_num_threads())
+            torch.set_num_threads(threads)
         yield
-        return
-    from torch import nn
-
-    from attnprobe.model.borrowing import borrow
-
-    with borrow([model for model in models if isinstance(model, nn.Module)]):
-        yield
-
-
-@contextmanager
-def _set_threads(number: int | None) -> Iterator[None]:
-    if number is None:
-        yield
-        return
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextmanager

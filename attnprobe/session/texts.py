@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
-from itertools import zip_longest
+from itertools import count, islice, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from attnprobe.corpus.groups import join_sources
 from attnprobe.corpus.links import read_linked_rows
 from attnprobe.corpus.open import open_anything
 from attnprobe.corpus.retrieval import relate_rows
-from attnprobe.corpus.schema import choose_schema, read_table, require
+from attnprobe.corpus.schema import choose_schema, require
 from attnprobe.corpus.source import EMBEDDED, FILE, STDIN, OpenSource, Source
 from attnprobe.corpus.streams import check_unicode
 from attnprobe.errors import UsageError
@@ -39,6 +39,15 @@ Texts = Iterable[Any] | str | Path | Source | OpenSource | None
 
 #: Stands where a column has no cell any more.
 _NOTHING = object()
+#: Fields of a source that name columns, and their keywords.
+_COLUMNS = {
+    "text_column": "text_column",
+    "pair_column": "text_pair_column",
+    "document_column": "document_column",
+    "group_column": "by_group",
+    "image_column": "image_column",
+}
+_OF_HUB = {"split": "split", "config": "dataset_config"}
 
 
 def open_texts(
@@ -53,43 +62,50 @@ def open_texts(
     """Open texts, with labels for each of those that come one by one.
 
     ``named`` are the keywords that name columns, a split, and what the ``dataset`` column says; its ``order``
-    is that in which documents are wanted. With
-    ``find_labels``, a column of a usual name has the labels where none is named. ``sees``, where images may
-    be read with the texts, tells whether the model does so.
+    is that in which documents are wanted. With ``find_labels``, a column of a usual name has the labels where
+    none is named. ``sees``, where images may be read with the texts, tells whether the model does so.
     """
     if isinstance(texts, OpenSource):
         return texts
-    image = named.get("image_column")
     objective = OBJECTIVES.get(named.get("objective") or "") if find_labels else None
     usual = objective.columns if objective is not None else ()
-    columns = {
-        "text_column": named.get("text_column"),
-        "pair_column": named.get("text_pair_column"),
-        "label_column": label_column,
-        "document_column": named.get("document_column"),
-        **({} if named.get("by_group") is None else {"group_column": named["by_group"]}),
-    }
+    find_labels = find_labels or (isinstance(texts, Source) and texts.find_labels)
+    wanted = _make_source(texts, named, label_column, find_labels=find_labels, usual=usual, sees=sees)
+    one_by_one = False
     if texts is None or isinstance(texts, str | Path | Source):
-        source = _open_source(texts, columns, named, usual, sees, find_labels=find_labels)
-        if labels is not None:
-            raise UsageError("labels go with a list of texts; of a file, name label_column.")
+        source = open_anything(wanted)
     elif named.get("no_header"):
         raise UsageError("Only a file has a line of column names; leave out --no-header.")
-    elif hub := next((one for one in ("split", "dataset_config") if named.get(one) is not None), None):
+    elif hub := next((keyword for keyword in _OF_HUB.values() if named.get(keyword) is not None), None):
         raise UsageError(f"Only a dataset of the hub has a split and a configuration; leave out {hub}.")
     elif _is_table(texts):
-        source = _open_table(texts, columns, usual, image, find_labels=find_labels)
-        if labels is not None:
-            raise UsageError("labels go with a list of texts; of a table, name label_column.")
+        source = _open_table(texts, wanted)
     else:
-        spelled = {"pair_column": "text_pair_column", "group_column": "by_group"}
-        keywords = {spelled.get(name, name): column for name, column in columns.items()}
-        keywords["image_column"] = image
-        if given := next((name for name, value in keywords.items() if value is not None), None):
-            raise UsageError(f"Texts that are given one by one have no columns; leave out {given}.")
-        source = OpenSource(_read_documents(texts, labels), "texts", {"name": "texts"})
+        keywords = {**named, "label_column": label_column}
+        for keyword in (*_COLUMNS.values(), "label_column"):
+            if keywords.get(keyword) is not None:
+                raise UsageError(f"Texts that are given one by one have no columns; leave out {keyword}.")
+        one_by_one, source = True, OpenSource(_read_documents(texts, labels), "texts", {"name": "texts"})
+    if labels is not None and not one_by_one:
+        raise UsageError("labels go with a list of texts; of a file or a table, name label_column.")
     if objective is not None and objective.relation and source.kind == "text":
         source = replace(source, documents=relate_rows(source.documents, objective.relation))
+    return _rename(source, named)
+
+
+def _make_source(texts: Any, named: Mapping[str, Any], label_column: str | None, **more: Any) -> Source:
+    """Make the source that keywords describe; one that is given keeps what they do not say."""
+    source = texts if isinstance(texts, Source) else Source(EMBEDDED)
+    if isinstance(texts, str | Path):
+        source = Source(str(texts))
+    keywords = {**_COLUMNS, **_OF_HUB, "order": "order"}
+    given = {field: named[name] for field, name in keywords.items() if named.get(name) is not None}
+    given |= {} if label_column is None else {"label_column": label_column}
+    given |= {"header": False} if named.get("no_header") else {}
+    return replace(source, **given, **more)
+
+
+def _rename(source: OpenSource, named: Mapping[str, Any]) -> OpenSource:
     name = named.get("name")
     return source if name is None else replace(source, name=name)
 
@@ -120,11 +136,6 @@ class GoldLinks(Enum):
             GoldLinks.LINKS: "it holds no links",
         }[self]
 
-    def source(self, spec: str) -> Source:
-        return Source(
-            spec, annotated=self is not GoldLinks.COREFERENCE, coreference=self is GoldLinks.COREFERENCE
-        )
-
 
 def open_gold(texts: Texts, gold: GoldLinks, options: Mapping[str, Any]) -> OpenSource:
     """Open files with gold links, or documents that have some.
@@ -136,7 +147,9 @@ def open_gold(texts: Texts, gold: GoldLinks, options: Mapping[str, Any]) -> Open
     files = texts if isinstance(texts, list | tuple) and texts else [texts]
     if all(isinstance(one, str | Path | Source) for one in files):
         check_standard_input(files)
-        specs = [one if isinstance(one, Source) else gold.source(str(one)) for one in files]
+        mentions = gold is GoldLinks.COREFERENCE
+        how: dict[str, Any] = {"annotated": not mentions, "coreference": mentions}
+        specs = [one if isinstance(one, Source) else Source(str(one), **how) for one in files]
         if len(specs) > 1:  # one order for all of them
             options = {**options, "order": None}
         column = options.get("label_column")
@@ -154,34 +167,27 @@ def open_gold(texts: Texts, gold: GoldLinks, options: Mapping[str, Any]) -> Open
 
 def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> OpenSource:
     """Open pairs of a clean and a corrupted text: a file, a hub dataset, dicts, or a table of columns."""
-    columns = {
-        "text_column": options.get("text_column"),
-        "pair_column": options.get("text_pair_column"),
-        "label_column": options.get("label_column"),
-        "other_column": other,
-        "document_column": options.get("document_column"),
-    }
-    pairs = EMBEDDED if pairs is None else pairs
     check_standard_input(pairs)
-    if isinstance(pairs, str | Path | Source):
-        source = pairs if isinstance(pairs, Source) else Source(str(pairs))
-        if source.spec == EMBEDDED and any(columns.values()):
+    column = options.get("label_column")
+    wanted = _make_source(pairs, options, column, other_column=other, contrasts=True)
+    if pairs is None or isinstance(pairs, str | Path | Source):
+        if wanted.spec == EMBEDDED and any((column, other, *map(options.get, _COLUMNS.values()))):
             raise UsageError("The pairs that ship with attnprobe have columns of their own; name none.")
-        given = {
-            field: options.get(name) for field, name in (("split", "split"), ("config", "dataset_config"))
-        }
-        given = {field: value for field, value in given.items() if value is not None}
-        given |= {"header": False} if options.get("no_header") else {}
-        found = open_anything(replace(source, **given, **columns, contrasts=True))
-        if found.kind != "text":
-            raise UsageError(f"{found.name} holds {found.kind}; patch reads pairs of texts from a table.")
-        found = replace(found, described={**found.described, "other_column": other})
+        source = open_anything(wanted)
+        if source.kind != "text":
+            raise UsageError(f"{source.name} holds {source.kind}; patch reads pairs of texts from a table.")
+        source = replace(source, described={**source.described, "other_column": other})
+    elif _is_table(pairs):
+        source = replace(_open_table(pairs, wanted), name="pairs", described={"name": "pairs"})
+    elif isinstance(pairs, Iterable):
+        documents = choose_schema(wanted).read(make_table("pairs", _read_dicts(pairs)))
+        source = OpenSource(documents, "pairs", {"name": "pairs"})
     else:
-        documents = read_table(_read_pairs(pairs), Source("", **columns, contrasts=True))
-        found = OpenSource(documents, "pairs", {"name": "pairs"})
-    found = replace(found, documents=_require_pairs(found.documents, found.name))
-    name = options.get("name")
-    return found if name is None else replace(found, name=name)
+        raise UsageError(
+            "Give pairs as the path of a file, a DataFrame, or dicts with clean, corrupted and answer, not "
+            f"{type(pairs).__name__}."
+        )
+    return _rename(replace(source, documents=_require_pairs(source.documents, source.name)), options)
 
 
 def _require_pairs(documents: Iterable[Document], name: str) -> Iterator[Document]:
@@ -194,19 +200,6 @@ def _require_pairs(documents: Iterable[Document], name: str) -> Iterator[Documen
         yield document
 
 
-def _read_pairs(pairs: Any) -> Table:
-    if _is_table(pairs):
-        kind, keys = f"the {type(pairs).__name__}", list(_list_columns(pairs))
-        read = {str(key): key for key in keys}
-        return Table(kind, [*read], _read_rows(pairs, read, kind))
-    if not isinstance(pairs, Iterable):
-        raise UsageError(
-            "Give pairs as the path of a file, a DataFrame, or dicts with clean, corrupted and answer, not "
-            f"{type(pairs).__name__}."
-        )
-    return make_table("pairs", _read_dicts(pairs))
-
-
 def _read_dicts(pairs: Iterable[Any]) -> Iterator[Row]:
     for number, pair in enumerate(pairs, start=1):
         if not isinstance(pair, Mapping):
@@ -217,60 +210,29 @@ def _read_dicts(pairs: Iterable[Any]) -> Iterator[Row]:
         yield Row(f"pair {number} of pairs", {str(key): cell for key, cell in pair.items()})
 
 
-def _open_source(
-    texts: str | Path | Source | None,
-    columns: Mapping[str, Any],
-    named: Mapping[str, Any],
-    usual: tuple[tuple[str, ...], ...],
-    sees: Callable[[], bool] | None,
-    *,
-    find_labels: bool,
-) -> OpenSource:
-    source = texts if isinstance(texts, Source) else Source(EMBEDDED if texts is None else str(texts))
-    given = {name: value for name, value in columns.items() if value is not None}
-    keywords = ("split", "split"), ("config", "dataset_config"), ("image_column",) * 2, ("order",) * 2
-    for field, keyword in keywords:
-        if named.get(keyword):
-            given[field] = named[keyword]
-    if named.get("no_header"):
-        given["header"] = False
-    found = replace(source, **given, find_labels=find_labels or source.find_labels)
-    return open_anything(replace(found, usual=usual, sees=sees))
-
-
 def _is_table(texts: Any) -> bool:
     """Tell a DataFrame, a dict of columns or a dataset from its columns, whoever made it."""
     return isinstance(texts, Mapping) or hasattr(texts, "column_names") or hasattr(texts, "columns")
 
 
-def _open_table(
-    texts: Any,
-    columns: Mapping[str, Any],
-    usual: tuple[tuple[str, ...], ...],
-    image: str | None,
-    *,
-    find_labels: bool,
-) -> OpenSource:
-    kind = type(texts).__name__
-    keys = list(_list_columns(texts))
-    known = [str(key) for key in keys]
-    listed = ", ".join(map(repr, known[:10])) or "none"
-    if columns["text_column"] is None and not usual:
-        example = known[0] if known else "text"
+def _open_table(texts: Any, source: Source) -> OpenSource:
+    kind, keys = f"the {type(texts).__name__}", {str(key): key for key in _list_columns(texts)}
+    known, columns = [*keys], {field: getattr(source, field) for field in (*_COLUMNS, "label_column")}
+    if source.text_column is None and not source.usual and not source.contrasts:
+        listed = ", ".join(map(repr, known[:10])) or "none"
         raise UsageError(
-            f"A {kind} is a table, not texts: name the column, text_column={example!r} (its columns are "
-            f"{listed})."
+            f"A {type(texts).__name__} is a table, not texts: name the column, "
+            f"text_column={known[0] if known else 'text'!r} (its columns are {listed})."
         )
-    for column in (*columns.values(), image):
-        if column is not None:
-            require(column, known, f"the {kind}")
-    source = Source("", **columns, find_labels=find_labels, usual=usual, image_column=image)
-    schema = choose_schema(source)
-    wanted = {c for c in known if c in {*columns.values(), image} or c.lower() in schema.usual()}
-    read = {name: key for name, key in zip(known, keys, strict=True) if name in wanted}
+    schema, read = choose_schema(source), keys
+    if not source.contrasts:
+        named = [column for column in columns.values() if column is not None]
+        for column in named:
+            require(column, known, kind)
+        read = {name: keys[name] for name in known if name in named or name.lower() in schema.usual()}
     names = find_class_names(getattr(texts, "features", None))
-    table = Table(f"the {kind}", known, _read_rows(texts, read, f"the {kind}"), names)
-    return OpenSource(schema.read(table), "texts", {"name": "texts", **columns})
+    documents = schema.read(Table(kind, known, _read_rows(texts, read, kind), names))
+    return OpenSource(documents, "texts", {"name": "texts", **columns})
 
 
 def _list_columns(texts: Any) -> Iterable[Any]:
@@ -313,10 +275,10 @@ def _read_documents(texts: Iterable[Any], labels: Iterable[Label] | None) -> Ite
         raise UsageError(f"texts must be strings or pairs of strings, not {type(texts).__name__}.")
     if labels is None:
         return (_read_document(text, place) for place, text in enumerate(_read_cells(texts, lists=False)))
-    every, found = list(_read_cells(texts, lists=False)), list(_read_cells(labels))
-    if len(found) != len(every):
-        raise UsageError(f"There are {len(every)} texts, but {len(found)} labels.")
-    pairs = zip(every, found, strict=True)
+    every, right = list(_read_cells(texts, lists=False)), list(_read_cells(labels))
+    if len(right) != len(every):
+        raise UsageError(f"There are {len(every)} texts, but {len(right)} labels.")
+    pairs = zip(every, right, strict=True)
     return iter([_label_document(text, label, place) for place, (text, label) in enumerate(pairs)])
 
 
@@ -361,15 +323,13 @@ class Replay:
         self._kept: list[Any] = []
 
     def __iter__(self) -> Iterator[Any]:
-        place = 0
-        while True:
-            while place < len(self._kept):
-                yield self._kept[place]
-                place += 1
-            try:
-                self._kept.append(next(self._rest))
-            except StopIteration:
-                return
+        for place in count():
+            if place == len(self._kept):
+                more = list(islice(self._rest, 1))
+                if not more:
+                    return
+                self._kept += more
+            yield self._kept[place]
 
 
 def replay(items: Any) -> Any:

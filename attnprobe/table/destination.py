@@ -70,7 +70,7 @@ def read_description(path: Path) -> dict[str, Any]:
 
 def find_description(path: Path) -> Path:
     """Name the file of a table's units, notes and provenance: ``x.csv.json`` for ``x.csv``."""
-    return path.with_name(f"{path.name}.json")
+    return path.parent / f"{path.name}.json"
 
 
 def add_descriptions(tables: Iterable[Path]) -> list[Path]:

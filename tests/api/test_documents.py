@@ -5,7 +5,6 @@ import pytest
 
 import attnprobe
 from attnprobe.corpus.document import Document
-from attnprobe.errors import AttnprobeError
 
 TEXTS = [
     f"The {noun} {rest}." for noun in ("dog", "old miller", "parcel") for rest in ("came", "rang at noon")
@@ -53,41 +52,3 @@ def test_errors_over_documents_of_a_column(tmp_path, by_hand):
         assert table.provenance["corpus"]["clusters"] == 4
     assert given["a file"].provenance["dataset"]["document_column"] == "of"
     assert not np.allclose(alone["entropy_se"], error, rtol=0.01)
-
-
-def test_errors_over_documents_of_a_treebank(tmp_path, by_hand):
-    """Adjacent sentences, as a treebank has them, by newdoc and by newpar; census and entropy alike."""
-    order = sorted(range(len(OF)), key=lambda place: OF[place])
-    for begin in ("# newdoc id = {}", "# newpar id = {}"):
-        path = tmp_path / "it.conllu"
-        lines = []
-        for before, place in zip([None, *order], order, strict=False):
-            if before is None or OF[before] != OF[place]:
-                lines.append(begin.format(OF[place]))
-            words = TEXTS[place].split()
-            lines += [f"# text = {TEXTS[place]}"]
-            lines += [f"{n}\t{word}" + "\t_" * 4 + "\t0\troot\t_\t_" for n, word in enumerate(words, 1)] + [
-                ""
-            ]
-        path.write_text("\n".join([*lines, ""]))
-        for ask in (attnprobe.entropy, attnprobe.census):
-            found = ask("demo", str(path))
-            np.testing.assert_allclose(found["entropy_se"], by_hand[1], rtol=1e-3, atol=1e-6)
-
-
-def test_a_column_where_there_is_none(tmp_path):
-    with pytest.raises(AttnprobeError, match="one by one have no columns; leave out document_column"):
-        attnprobe.entropy("demo", TEXTS, document_column="of")
-    with pytest.raises(AttnprobeError, match="has no column 'from'; its columns are 'of', 'text'"):
-        attnprobe.entropy("demo", rows(tmp_path), document_column="from")
-
-
-def test_examples_of_a_task_are_over_documents_too(tmp_path):
-    """Importance of words that are hidden, over the rows of two columns."""
-    path = rows(tmp_path)
-    tables = [attnprobe.importance("demo", path, **options) for options in ({}, {"document_column": "of"})]
-    alone, over = (
-        next(cells for name, cells in table.data.items() if name.endswith("_se")) for table in tables
-    )
-    assert not np.allclose(alone, over, rtol=0.01)
-    assert [any("are of 4 documents" in note for note in table.notes) for table in tables] == [False, True]

@@ -66,30 +66,6 @@ def test_every_cell_of_a_map_and_of_the_card_is_of_its_table(made, data):
             assert np.isclose(shown, [value, error], rtol=[5e-4, 5e-2]).all(1).any()
 
 
-def test_roles_and_sentences(made, data, saved):
-    roles = made.tables["roles"]
-    said = zip(data["roles"], roles.data["role"], strict=True)
-    assert all(one.startswith((f"Role: {role};", f"Role: {role}.")) for one, role in said)
-    assert len(data["sentences"]) == 3
-    for number, seen in enumerate(made.contents.seen):
-        view = attnprobe.view(saved("bert"), seen.texts[0])
-        bytes_ = np.frombuffer(
-            zlib.decompress(base64.b64decode(block(made.html, f"sentence-{number}-encoder"))), np.uint8
-        ).reshape(2, -1)
-        found = (bytes_[0].astype(int) * 256 + bytes_[1]) / data["scale"]
-        np.testing.assert_allclose(found, view.attention["encoder"].ravel(), atol=5.1e-5)
-
-
-def test_the_record_says_how_to_make_it_again_without_sums(made):
-    record = json.loads(block(made.html, "attnprobe-record"))
-    assert record["command"] == "attnprobe.report"
-    assert record["versions"]["attnprobe"]
-    assert list(record["tables"]) == list(made.tables)
-    assert all(one["model"]["weights"] for one in record["tables"].values())
-    assert all("sums" not in one["measurement"] for one in record["tables"].values())
-    assert "<" not in block(made.html, "attnprobe-record")
-
-
 def test_a_task_brings_importance_and_pruning(classifier, reviews):
     made = attnprobe.report(
         classifier, reviews, text_column="review", label_column="stars", out_domain=reviews, limit=8
@@ -114,43 +90,6 @@ def test_from_saved_tables_nothing_is_measured_again(made, saved, tmp_path, monk
 
 def lead(report):
     return re.search(r'<p class="lead">(.*?)</p>', report.html)[1]
-
-
-def test_pairs_and_a_curve_alone_have_a_page(saved, tmp_path):
-    """Pairs name their heads, and a curve has none to choose."""
-    model = saved("bert")
-    made = attnprobe.report(model, TEXTS, sections="distance", save_tables=tmp_path / "tables")
-    for one in (made, attnprobe.report(from_tables=tmp_path / "tables")):
-        assert "3 layers of 4 heads" in lead(one)
-        assert one.html.count('class="picture"') == 1
-        assert len(json.loads(block(one.html, "report-data"))["heads"]) == 12
-        assert "Its numbers" not in one.html
-    made = attnprobe.report(model, TEXTS, sections="prune", objective="representation")
-    assert 'id="prune"' in made.html
-    assert "One head" not in made.html
-
-
-@pytest.mark.parametrize("evidence", [5, "read", None, {"a": 1}])
-def test_a_description_that_was_edited_is_no_evidence(saved, tmp_path, evidence):
-    attnprobe.report(saved("bert"), TEXTS, sections="census", save_tables=tmp_path / "tables")
-    path = tmp_path / "tables" / "census.csv.json"
-    about = json.loads(path.read_text())
-    about["provenance"]["architecture"]["evidence"] = evidence
-    path.write_text(json.dumps(about))
-    assert (
-        "How the reading of attention was checked"
-        not in attnprobe.report(from_tables=tmp_path / "tables").html
-    )
-
-
-@pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
-def test_images_have_a_report_without_roles(media_model, photos):
-    made = attnprobe.report(media_model("vit"), photos, limit=3)
-    assert list(made.tables) == ["census", "distance", "profile"]
-    assert "attnprobe view" in made.contents.chosen
-    assert lead(made).endswith("They read 3 images, 51 tokens.")
-    with pytest.raises(AttnprobeError, match="heads that read text"):
-        attnprobe.report(media_model("vit"), photos, limit=3, sections="census,roles")
 
 
 @pytest.mark.parametrize(

@@ -102,16 +102,6 @@ def test_tables_of_one_pass_are_those_of_their_commands(saved, model):
     same(made.tables["distance"], attnprobe.distance(saved(model), TEXTS, all_pairs=True, **SMALL))
 
 
-def test_three_sections_take_a_pass_and_its_control(saved, passes):
-    attnprobe.census(saved("bert"), TEXTS, **SMALL)
-    once, passes["batches"] = passes["batches"], 0
-    attnprobe.roles(saved("bert"), TEXTS, **SMALL)
-    roles, passes["batches"] = passes["batches"], 0
-    attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **SMALL)
-    assert once >= 4
-    assert passes["batches"] == roles  # the texts, the same shuffled, and random tokens
-
-
 def test_roles_take_gold_links_thresholds_and_a_seed(saved, gold, mine):
     named = {"treebank": str(gold), "coreference": [str(gold)], "thresholds": "broad=0.3,syntactic=0.01"}
     named |= {"links": str(mine), "links_name": "noun", "seed": 7, "limit": 30}
@@ -143,18 +133,6 @@ def test_what_a_later_section_would_refuse_is_refused_first(classifier, reviews,
     with pytest.raises(AttnprobeError, match=said):
         attnprobe.report(classifier, reviews, text_column="review", **asked)
     assert passes["batches"] == 0
-
-
-def test_standard_input_is_read_once_for_all_sections(saved, monkeypatch, tmp_path):
-    path = tmp_path / "lines.txt"
-    path.write_text("\n".join(TEXTS))
-    with path.open() as stream:
-        monkeypatch.setattr("sys.stdin", stream)
-        made = attnprobe.report(saved("bert"), "-", sections="census,roles,sentences,distance")
-    assert made.tables["roles"].data["role"] == attnprobe.roles(saved("bert"), TEXTS).data["role"]
-    for name in ("census", "distance"):
-        assert set(made.tables[name].data["n"]) == {len(TEXTS)}
-    assert len(made.contents.seen) == 3
 
 
 # Stopped, and gone on
@@ -233,10 +211,7 @@ def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch, er
     ("asked", "said"),
     [
         ({"by_group": "genre", "sections": "census"}, "--by-group COLUMN is for the section groups"),
-        (
-            {"links": "x.jsonl", "sections": "census"},
-            "--links FILE is for the section links; add it",
-        ),
+        ({"links": "x.jsonl", "sections": "census"}, "--links FILE is for the section links; add it"),
         ({"thresholds": "broad=0.5", "sections": "census"}, "thresholds is for the section roles"),
         ({"sections": "census,groups"}, "The section groups needs --by-group COLUMN; add it"),
         ({"sections": "syntax"}, "The section syntax needs --treebank FILE; add it"),

@@ -1,13 +1,9 @@
 """Texts however a program holds them, and the keywords that stand beside them."""
 
-import io
-import sys
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import torch
 
 import attnprobe
 from attnprobe import AttnprobeError, Source
@@ -114,14 +110,6 @@ def test_generators_are_read_on_demand():
     assert [next(documents).text for _ in TEXTS] == TEXTS
 
 
-def test_paths(tmp_path, text):
-    for path in (text, str(text), Source(str(text))):
-        source = open_with(path)
-        assert source.name == "text.txt"
-        assert [document.text for document in source.documents] == text.read_text().splitlines()
-    assert next(open_with(None).documents).text == "The kettle had gone cold again."
-
-
 def test_columns_of_files(reviews):
     rows = [tuple(line.split("\t")) for line in reviews.read_text().splitlines()[1:]]
     expected = [(review, None, stars or None) for review, stars in rows]
@@ -131,11 +119,6 @@ def test_columns_of_files(reviews):
     # What is named beside a source wins.
     assert read(Source(str(reviews), text_column="stars"), **named) == expected
     assert read(reviews, text_column="stars", text_pair_column="review")[0] == ("bad", rows[0][0], None)
-
-
-def test_standard_input(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXTS).encode())))
-    assert read("-") == plain(TEXTS)
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
@@ -153,16 +136,6 @@ def test_a_column_of_a_table(table):
     assert read(usual, text_column="review") == plain(TEXTS)
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, " "])
-def test_missing_cells_of_tables_are_left_out(missing):
-    frame = pd.DataFrame({"review": ["a", missing, "c"], "stars": ["x", "y", missing]}, dtype=object)
-    assert read(frame, text_column="review", label_column="stars") == [("a", None, "x"), ("c", None, None)]
-    assert read(frame, text_column="review", text_pair_column="stars") == [
-        ("a", "x", None),
-        ("c", None, None),
-    ]
-
-
 @pytest.mark.parametrize(
     "texts",
     [
@@ -175,25 +148,7 @@ def test_what_is_no_text(texts):
         read(texts)
 
 
-def test_what_does_not_fit():
-    for labels in (["x"], ["x"] * 4, pd.Series(["x"])):
-        with pytest.raises(AttnprobeError, match=f"There are 3 texts, but {len(labels)} labels"):
-            read(TEXTS, labels)
-    with pytest.raises(AttnprobeError, match="no column 'txt'; its columns are 'review'"):
-        read({"review": TEXTS}, text_column="txt")
-    for name in ("threads", "workers"):
-        with pytest.raises(AttnprobeError, match="must be at least 1"):
-            attnprobe.entropy("demo", TEXTS, **{name: 0})
-    with pytest.raises(AttnprobeError):
-        attnprobe.entropy("demo", ["a", "\ud800"])
-
-
 # What functions do with them
-
-
-@pytest.fixture
-def bert(saved):
-    return saved("bert")
 
 
 @pytest.mark.parametrize("kind", [list, tuple, pd.Series, np.array])
@@ -206,31 +161,3 @@ def test_targets(saved, kind):
 
 
 # Keywords
-
-
-class Told:
-    """A progress that remembers what it is told."""
-
-    def __init__(self):
-        self.stages, self.steps, self.sentences, self.threads = [], 0, [], set()
-
-    def stage(self, name, total):
-        self.stages.append((name, total))
-        self.threads.add(torch.get_num_threads())
-
-    def advance(self, steps):
-        self.steps += steps
-
-    def say(self, sentence):
-        self.sentences.append(sentence)
-
-
-@pytest.mark.parametrize("workers", [None, 2])
-def test_threads_are_as_before(bert, workers):
-    before, told = torch.get_num_threads(), Told()
-    attnprobe.entropy(bert, TEXTS, threads=before + 1, workers=workers, batch_tokens=8, progress=told)
-    assert before + 1 in told.threads
-    assert torch.get_num_threads() == before
-    with pytest.raises(AttnprobeError):
-        attnprobe.entropy(bert, ["a", None], threads=before + 1)
-    assert torch.get_num_threads() == before

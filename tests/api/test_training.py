@@ -13,7 +13,7 @@ from transformers import AutoModelForSequenceClassification, Trainer, TrainerCal
 
 import attnprobe
 from attnprobe import HeadCallback, HeadTable
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeError
 
 #: 6 steps of training are enough; the last is no multiple of what is measured.
 STEPS, EVERY = 6, 4
@@ -125,56 +125,6 @@ class TestRefusals:
     def test_what_is_wrong_is_said_at_once(self, options, said):
         with pytest.raises(AttnprobeError, match=said):
             HeadCallback(TEXTS, **options)
-
-    def test_training_does_not_begin_with_what_can_t_be_measured(self, build):
-        trainer = build(callbacks=[HeadCallback(["x"], statistics=["nonsense"])])
-        with pytest.raises(AttnprobeError, match="nonsense"):
-            trainer.train()
-        assert trainer.state.global_step == 0
-        with pytest.raises(AttnprobeError, match="no tokenizer"):
-            build(callbacks=[HeadCallback(TEXTS)], processing_class=None).train()
-
-    def test_what_fails_later_is_a_warning(self, build, tmp_path):
-        texts = tmp_path / "texts.txt"
-        texts.write_text("\n".join(TEXTS))
-
-        class Lose(TrainerCallback):
-            def on_step_end(self, args, state, control, **given):
-                texts.unlink(missing_ok=True)
-
-        callback = HeadCallback(texts, every=2, statistics=["entropy"])
-        trainer = build(callbacks=[Lose(), callback])
-        with pytest.warns(AttnprobeWarning, match="Step 2 is not measured"):
-            trainer.train()
-        assert trainer.state.global_step == STEPS
-        assert callback.table is not None
-        assert set(callback.table["step"].tolist()) == {0}
-
-    def test_an_error_of_the_users_own_texts_later_is_a_warning(self, build):
-        class Texts:
-            """Texts that can be read once, as those of a stream that breaks."""
-
-            reads = 0
-
-            def __iter__(self):
-                self.reads += 1
-                if self.reads > 1:
-                    raise RuntimeError("the stream is gone")
-                return iter(TEXTS)
-
-        callback = HeadCallback(Texts(), every=2, statistics=["entropy"])
-        trainer = build(callbacks=[callback])
-        with pytest.warns(AttnprobeWarning, match="Step 2 is not measured: RuntimeError: the stream is gone"):
-            trainer.train()
-        assert trainer.state.global_step == STEPS
-        assert len(list_losses(trainer)) == STEPS
-
-    def test_weights_in_parts(self, build):
-        trainer = build()
-        trainer.model.classifier.weight.data = torch.empty(0)  # as ZeRO-3 leaves it
-        trainer.add_callback(HeadCallback(TEXTS))
-        with pytest.raises(AttnprobeError, match="in parts on several processes"):
-            trainer.train()
 
 
 #: Trains a classifier on the embedded encoder, in one process or in several; the weights say whether it does.

@@ -7,8 +7,6 @@ import json
 import numpy as np
 import pytest
 
-import attnprobe
-
 NAMES = ["=cmd()", "\x1b[31mred\x1b[0m", "12", 'a, "b"']
 TESTS = ["entropy_q", "entropy_q_p", "entropy_q_p_adjusted"]
 
@@ -65,52 +63,3 @@ def test_refusals(invoke, rows, tmp_path, groups, words, says):
     assert (code, out) == (2, "")
     assert says in " ".join(error.split())
     assert not (tmp_path / "x.csv").exists()
-
-
-@pytest.mark.slow
-def test_jobs_are_merged_group_by_group(invoke, rows, tmp_path):
-    """A group may be in one job alone."""
-    first, second = rows(["a", "b"] * 8, "1.jsonl"), rows(["b", "c"] * 8, "2.jsonl", 500)
-    both = tmp_path / "3.jsonl"
-    both.write_text(first.read_text() + second.read_text())
-    for path in (first, second, both):
-        words = ["census", "demo", "-d", path, "--by-group", "genre", "--dtype", "float64", "-q"]
-        assert invoke(*words, "-o", path.with_suffix(".csv"))[0] == 0
-    merged = tmp_path / "merged.csv"
-    assert invoke("merge", tmp_path / "1.csv", tmp_path / "2.csv", "-o", merged)[0] == 0
-    found, whole = attnprobe.HeadTable.read(merged), attnprobe.HeadTable.read(tmp_path / "3.csv")
-    assert list(found.data["group"]) == list(whole.data["group"])
-    for name in found.data:
-        if found.column(name).role in {"measure", "error", "count"}:
-            cells = (np.array(table.data[name], float) for table in (found, whole))
-            np.testing.assert_allclose(*cells, rtol=1e-7, atol=1e-10, err_msg=name)
-    assert found.title == whole.title
-    plain = tmp_path / "plain.csv"
-    assert invoke("census", "demo", "-d", first, "--dtype", "float64", "-q", "-o", plain)[0] == 0
-    code, _, error = invoke("merge", tmp_path / "2.csv", plain)
-    assert (code, "are not tables of the same command" in error) == (2, True)
-
-
-def test_links_of_several_files(invoke, tmp_path):
-    """Each file is a group, in which the head of all groups is scored."""
-    for number, name in enumerate(("a", "b")):
-        sentences = []
-        for place in range(40):
-            words = ["the", ["dog", "cat"][place % 2], ["ran", "came"][number], "late", str(place)]
-            said = zip(words, (2, 3, 0, 3, 3), ("det", "x", "x", "x", "x"), strict=True)
-            lines = [
-                f"{n}\t{word}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_"
-                for n, (word, head, relation) in enumerate(said, start=1)
-            ]
-            sentences.append("\n".join(lines))
-        (tmp_path / f"{name}.conllu").write_text("\n\n".join(sentences) + "\n\n")
-    files = ["-d", tmp_path / "a.conllu", "-d", tmp_path / "b.conllu"]
-    code, out, error = invoke("syntax", "demo", *files, "--by-group", "file")
-    found = read(out)
-    assert code == 0
-    assert [row["group"] for row in found[:3]] == ["all groups", "a.conllu", "b.conllu"]
-    assert len({(row["layer"], row["head"]) for row in found[:3]}) == 1
-    assert int(found[1]["n"]) + int(found[2]["n"]) == int(found[0]["n"])
-    assert found[0]["accuracy_selected"]
-    assert not found[1]["accuracy_selected"]
-    assert "2 groups: a.conllu and b.conllu." in error

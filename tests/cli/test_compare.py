@@ -1,14 +1,11 @@
 """``compare``, from the command line: known answers, other shapes, files and refusals."""
 
 import copy
-import json
 import shutil
-from importlib.resources import files
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from attnprobe.table.table import HeadTable
 
@@ -81,27 +78,6 @@ def test_a_model_with_itself(compared, tmp_path, saved, texts):
         p = table[name.replace("_delta", "_p_adjusted")].astype(float)
         assert (p[~np.isnan(values)] == 1).all()
     assert any("12 of 12 heads have a jsd of at most" in note for note in table.notes)
-
-
-def test_what_only_rounding_tells_apart_attends_as_before(compared, texts, tmp_path):
-    """Logits that are the same but for rounding: three times the query, a third of the key."""
-    demo = files("attnprobe") / "demo"
-    model = AutoModelForMaskedLM.from_pretrained(demo)
-    with torch.no_grad():
-        for layer in model.model.layers:
-            query, key, _ = layer.attn.Wqkv.weight.chunk(3)
-            query *= 3
-            key /= 3
-    AutoTokenizer.from_pretrained(demo).save_pretrained(tmp_path / "other")
-    model.save_pretrained(tmp_path / "other")
-    words = ["demo", tmp_path / "other", "-d", texts, "--measure", "entropy"]
-    table = compared(*words)
-    assert 0 < table["jsd"].max() < 1e-6
-    assert table.notes[0].startswith("24 of 24 heads have a jsd of at most")
-    model.model.layers[5].attn.Wqkv.weight.data[32:64] *= 2
-    model.save_pretrained(tmp_path / "other")
-    table = compared(*words)
-    assert table.notes[0].startswith("23 of 24 heads have a jsd of at most")
 
 
 ORDERS = [[2, 0, 3, 1], [1, 2, 3, 0], [3, 2, 1, 0]]
@@ -183,43 +159,6 @@ def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tm
     assert len(set(partners)) == 12
     plain = compared(saved("bert"), folder, "-d", texts, "--measure", "entropy")
     assert any("about the nearest head" in note for note in plain.notes)
-
-
-@pytest.mark.slow
-def test_two_revisions_of_the_hub(invoke, use_cache, saved, kept, texts, tmp_path):
-    """Laid out as the hub's cache is; no network."""
-    cache = tmp_path / "cache"
-    repository = cache / "models--org--tiny"
-    (repository / "refs").mkdir(parents=True)
-    for revision, letter, folder in (
-        ("step1", "a", saved("bert")),
-        ("step2", "b", kept("permuted", permuted)),
-    ):
-        (repository / "refs" / revision).write_text(letter * 40)
-        shutil.copytree(folder, repository / "snapshots" / (letter * 40))
-    use_cache(cache)
-    words = ["--revisions", "step1,step2", "-d", texts, "--match", "layer"]
-    code, _, said = invoke("compare", "org/tiny", *words, "--measure", "entropy", "-o", tmp_path / "two.csv")
-    assert code == 0, said
-    table = HeadTable.read(tmp_path / "two.csv")
-    assert (table["model"][0], table["model_b"][0]) == ("org/tiny@step1", "org/tiny@step2")
-    assert table["jsd_matched"].max() < 1e-6
-    assert table.provenance["other"]["model"]["commit"] == "b" * 40
-    code, _, said = invoke("compare", "org/tiny", "--revisions", "step1,step9", *words[2:])
-    assert code == 2
-    assert "HF_HUB_OFFLINE is set" in said
-
-
-def test_the_record_names_both(compared, tmp_path, saved, texts, kept):
-    other = kept("same", lambda _: None)
-    table = compared(saved("bert"), other, "-d", texts, "--no-nearest", "--layers", "1")
-    assert "nearest_head" not in table.data
-    assert set(table["layer"].tolist()) == {1}
-    assert table["model_b"][0] == "same"
-    record = json.loads((tmp_path / "compared.csv.json").read_text())["provenance"]
-    assert record["other"]["model"]["name"].endswith("same")
-    assert record["model"]["name"].endswith("bert")
-    assert record["other"]["model"]["weights"]
 
 
 @pytest.mark.parametrize(

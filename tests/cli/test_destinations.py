@@ -119,22 +119,6 @@ def test_a_full_disk_costs_no_table(invoke, data, full, ending, shown):
     assert contents(data) == before
 
 
-def test_a_folder_that_went_away(invoke, data, monkeypatch):
-    from attnprobe.survey import survey
-
-    before = survey.examine_part
-
-    def examined(*given):
-        Path("sub").rmdir()
-        return before(*given)
-
-    monkeypatch.setattr(survey, "examine_part", examined)
-    code, out, error = invoke("entropy", "demo", "-L", "2", "-o", "sub/heads.csv")
-    assert code == 2
-    assert "does not exist" in error.splitlines()[-1]
-    assert len(pandas.read_csv(io.StringIO(out))) == 24
-
-
 def test_a_full_standard_output(invoke, data, monkeypatch, tmp_path):
     """The table is then kept in the temporary folder."""
     from attnprobe.errors import AttnprobeError
@@ -166,24 +150,6 @@ def test_scores_outlive_a_checkpoint_that_can_not_be_saved(invoke, data, monkeyp
     assert code == 2
     assert "pruned can't be written" in error.splitlines()[-1]
     assert len(pandas.read_csv(io.StringIO(out))) >= 3
-
-
-@pytest.mark.parametrize("format", ["csv", "json", "md", "parquet", "tex", "xlsx"])
-def test_the_columns_and_rows_that_are_chosen(invoke, data, format):
-    """Are those of the whole table; what names the rows stays, so that they can be joined."""
-    invoke(
-        "entropy", "demo", "-d", "in.csv", "-q", "-o", f"some.{format}", "--only", "confidence", "--rows", "3"
-    )
-    invoke("entropy", "demo", "-d", "in.csv", "-q", "-o", "all.csv")
-    names = ["model", "dataset", "layer", "head", "confidence", "confidence_se"]
-    if format in {"md", "tex"}:
-        lines = [
-            line for line in Path(f"some.{format}").read_text().splitlines() if line.startswith(("| ", "0 "))
-        ]
-        assert len(lines) == {"md": 5, "tex": 3}[format]
-        return
-    some, whole = (HeadTable.read(name).to_pandas() for name in (f"some.{format}", "all.csv"))
-    pandas.testing.assert_frame_equal(some, whole[names].head(3))
 
 
 def test_a_wrong_name_costs_no_table(invoke, data):

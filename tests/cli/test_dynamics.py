@@ -8,7 +8,6 @@ import weakref
 
 import pandas
 import pytest
-from safetensors.torch import load_file, save_file
 from scipy.stats import kendalltau, spearmanr
 
 import attnprobe
@@ -150,23 +149,6 @@ def test_the_order_of_heads(invoke, training, data):
 # One dataset, one checkpoint at a time
 
 
-@pytest.mark.parametrize("limit", [None, 3])
-def test_an_iterator_is_read_once(checkpoints, limit):
-    drawn = []
-
-    def texts():
-        for text, _ in REVIEWS:
-            drawn.append(text)
-            yield text
-
-    found = attnprobe.dynamics(checkpoints[:2], texts(), measure="entropy", limit=limit)
-    listed = attnprobe.dynamics(
-        checkpoints[:2], [text for text, _ in REVIEWS], measure="entropy", limit=limit
-    )
-    assert found.to_csv() == listed.to_csv()
-    assert len(drawn) <= (limit or len(REVIEWS)) + 1
-
-
 def test_each_model_is_freed_before_the_next(checkpoints, monkeypatch):
     alive, loaded = [], []
     own = load.load_checkpoint
@@ -215,29 +197,6 @@ def test_stopped_and_resumed_bit_for_bit(invoke, checkpoints, data, batches, tmp
     assert (code, out, batches["done"]) == (0, expected, 0)
 
 
-def test_a_step_that_is_added_is_measured_alone(invoke, checkpoints, data, batches, tmp_path):
-    words, kept = ["dynamics", "-d", data, *MEASURE], ["--resume", tmp_path / "state"]
-    first, second, third, fourth = checkpoints
-    assert invoke(*words, first, third, *kept)[0] == 0
-    each, batches["done"] = batches["done"] // 2, 0
-    code, out, _ = invoke(*words, fourth, first, second, third, *kept)
-    assert (code, batches["done"]) == (0, 2 * each)
-    assert out == invoke(*words, *checkpoints)[1]
-    batches["done"] = 0
-    assert invoke(*words, second, fourth, *kept)[0] == 0  # some of them
-    assert batches["done"] == 0
-
-
-def test_another_checkpoint_of_that_step(invoke, refused, own_run, data, tmp_path):
-    words = ["dynamics", own_run / "checkpoint-*", "-d", data, *MEASURE, "--resume", tmp_path / "state"]
-    assert invoke(*words)[0] == 0
-    path = own_run / "checkpoint-50" / "model.safetensors"
-    weights = load_file(path)
-    weights["bert.embeddings.word_embeddings.weight"] *= 1.5
-    save_file(weights, path, {"format": "pt"})
-    assert "another checkpoint of step 50;" in refused(*words)
-
-
 # Revisions
 
 
@@ -284,34 +243,18 @@ def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
     ("words", "says"),
     [
         (["run/checkpoint-50"], "at least two"),
-        (["run"], "at least two"),
         (["run/checkpoint-50", "run/checkpoint-50"], "both of step 50"),
-        (["org/tiny", "--revisions", " , "], "none is named"),
         (["run/checkpoint-50", "./run/nothing-9"], "says no step"),
         (["run/gone-*", "run/checkpoint-50"], "No folder matches run/gone-*"),
-        (["demo", "run/checkpoint-50"], "demo says no step"),
         (["run/*", "--steps", "1,2,3,4"], "in no order"),
-        (["run/checkpoint-50", "run/checkpoint-0", "--steps", "1"], "2 checkpoints, but 1"),
         (["run/checkpoint-50", "run/checkpoint-0", "--steps", "1,-2"], "--steps must be whole numbers"),
-        (["run/checkpoint-50", "run/checkpoint-0", "--steps", "1,1"], "both of step 1"),
         (["run/checkpoint-50", "--revisions", "step1,step2"], "no revisions"),
-        (["run/checkpoint-50", "a/b", "--revisions", "step1,step2"], "one MODEL"),
-        (["org/tiny", "--revisions", "main,step2"], "main says no step"),
-        (["org/tiny", "--revisions", "epoch1,step2"], "counts epochs"),
         (["run/*", "--measure", "nonsense"], "--measure takes importance"),
         (["run/*", "--measure", "prune", "--by", "step"], "have none"),
-        (["run/*", "--measure", "prune", "--prune-step", "0"], "--prune-step"),
-        (["run/*", "--measure", "prune", "--prune-by", "chance"], "no criterion 'chance'"),
-        (["run/*", "--measure", "prune", "--weights", "norm"], "--weights is for --measure census"),
         (["run/*", "--measure", "entropy", "--metric", "loss"], "--metric is for --measure prune"),
         (["run/*", "--measure", "rank", "--method", "lrp"], "--method is for --measure importance"),
-        (["run/*", "--measure", "entropy", "--rank-data", "x"], "--rank-data is for --measure prune"),
-        (["run/*", "--layers", "0"], "--layers is for"),
         (["run/*", "--content-only"], "--content-only is for --method confidence"),
-        (["run/*", "-d", "gone.txt"], "no file gone.txt"),
-        (["run/*", "-d", "run/x.tsv", "--text-column", "nope"], "'nope'"),
         (["run/*", "-d", "-", "--measure", "prune", "--rank-data", "-"], "read once"),
-        (["run/*", "--dtype", "int8"], "int8"),
         (["run/*", "-o", "run/checkpoint-50/config.json"], "--overwrite"),
     ],
 )
@@ -325,53 +268,3 @@ def test_refused_before_a_checkpoint_is_loaded(refused, own_run, monkeypatch, wo
 
     monkeypatch.setattr(load, "find_weights", looked)
     assert says in refused("dynamics", *words)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"num_hidden_layers": 2}, "has 3 layers and"),
-        ({"num_attention_heads": 2}, "has 4 heads a layer and"),
-        ({"model_type": "electra"}, "is of type bert and"),
-        (None, "config.json"),
-    ],
-)
-def test_checkpoints_of_another_shape(refused, own_run, data, monkeypatch, change, says):
-    """Seen from the configuration, before the first one is measured."""
-    path = own_run / "checkpoint-1000" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change) if change else "{")
-    monkeypatch.setattr(load, "find_weights", None)
-    assert says in refused("dynamics", own_run / "checkpoint-*", "-d", data)
-
-
-def test_a_tokenizer_that_only_reads_otherwise(refused, own_run, tmp_path):
-    """It has the same tokens, but does not lower letters."""
-    path = own_run / "checkpoint-100" / "tokenizer.json"
-    about = json.loads(path.read_text())
-    about["normalizer"]["lowercase"] = False
-    path.write_text(json.dumps(about))
-    text = tmp_path / "text.txt"
-    text.write_text("The DOG ran .\n")
-    said = refused("dynamics", own_run / "checkpoint-*", "-d", text, "--measure", "entropy")
-    assert "Step 100 (" in said
-    assert "has read other tokens than step 0" in said
-
-
-def test_a_broken_checkpoint_keeps_those_before(refused, invoke, own_run, data, batches, tmp_path):
-    path = own_run / "checkpoint-1000" / "model.safetensors"
-    whole = path.read_bytes()
-    weights = load_file(path)
-    weights["bert.pooler.dense.bias"][0] = float("nan")
-    save_file(weights, path, {"format": "pt"})
-    words = ["dynamics", own_run / "checkpoint-*", "-d", data, *MEASURE]
-    said = refused(*words)
-    assert said.startswith(f"attnprobe: Step 1000 ({own_run / 'checkpoint-1000'}): ")
-    assert "NaN" in said
-    kept = ["--resume", tmp_path / "state"]
-    refused(*words, *kept)
-    path.write_bytes(whole)
-    batches["done"] = 0
-    code, out, _ = invoke(*words, *kept)
-    alone, batches["done"] = batches["done"], 0
-    assert (code, out) == (0, invoke(*words)[1])
-    assert batches["done"] == 4 * alone

@@ -12,12 +12,6 @@ import attnprobe
 from attnprobe.table.table import Column
 
 #: A sentence with its dependencies.
-SENTENCE = """\
-1\tthe\tthe\tDET\t_\t_\t2\tdet\t_\t_
-2\tdog\tdog\tNOUN\t_\t_\t3\tnsubj\t_\t_
-3\tran\trun\tVERB\t_\t_\t0\troot\t_\t_
-
-"""
 
 pytestmark = pytest.mark.slow  # processes are started
 
@@ -134,19 +128,3 @@ def test_tables_are_drawn_without_torch(data):
     ((code, out, error),) = ask(COMMANDS, [["plot", "heads1.csv", "-o", "heads.svg"]])
     assert (code, out) == (0, ""), error
     assert Path("heads.svg").read_text().startswith("<svg")
-
-
-@pytest.mark.parametrize("command", ["census", "syntax"])
-def test_tables_are_added_up_without_torch(command, data, invoke):
-    """To the table that a process gives that has torch."""
-    ending = {"census": "txt", "syntax": "conllu"}[command]
-    parts = []
-    for number, word in enumerate(("dog", "ship")):
-        Path(f"{number}.txt").write_text(f"the {word} came late\n")
-        Path(f"{number}.conllu").write_text(SENTENCE.replace("dog", word))
-        parts.append(f"part{number}.csv")
-        assert invoke(command, "demo", "-d", f"{number}.{ending}", "-o", parts[-1])[0] == 0
-    ((code, out, error),) = ask(COMMANDS, [["merge", *parts]])
-    assert code == 0, error
-    assert out == invoke("merge", *parts)[1]
-    assert out.count("\n") > 2

@@ -1,7 +1,6 @@
 """interact, and ablate --with, on the command line: columns, state, record, the same numbers again."""
 
 import io
-import json
 
 import pandas
 import pytest
@@ -25,31 +24,6 @@ def test_columns(invoke, words):
     assert list(found) == PAIRS
     assert len(found) == 3
     assert (found["proposed"].abs().diff().dropna() <= 0).all()
-
-
-@pytest.mark.slow
-def test_state_and_record(invoke, words, tmp_path):
-    """A finished state gives the same; other pairs are another question."""
-    state, path = tmp_path / "state", tmp_path / "pairs.csv"
-    code, out, said = invoke(*words, "--resume", state)
-    assert code == 0, said
-    assert invoke(*words, "--resume", state)[1] == out
-    code, _, said = invoke(*[4 if word == 3 else word for word in words], "--resume", state)
-    assert code == 2
-    assert "--pairs" in said
-    assert invoke(*words, "-o", path)[0] == 0
-    record = json.loads(path.with_name(f"{path.name}.json").read_text())
-    assert record["provenance"]["task"]["objective"] == "masked-lm"
-
-
-@pytest.mark.slow
-def test_a_replacement_is_another_question(invoke, tmp_path):
-    state = tmp_path / "state"
-    words = ["ablate", "demo", "-L", 6, "-q", "--threads", 1]
-    assert invoke(*words, "--with", "mean", "--resume", state)[0] == 0
-    code, _, said = invoke(*words, "--with", "resample", "--resume", state)
-    assert code == 2
-    assert "--with" in said
 
 
 def test_refusals(invoke):

@@ -4,10 +4,8 @@ import csv
 import io
 import json
 
-import numpy as np
 import pytest
 
-import attnprobe
 from attnprobe.corpus.open import Embedded, open_embedded
 
 BEST = [
@@ -97,16 +95,6 @@ def test_relations_and_subtypes(invoke, treebank):
     assert "has no link called 'subject'; it has acl, advcl" in error
 
 
-def test_a_relation_that_no_link_has_is_refused_before_the_model_is_read(invoke, treebank, monkeypatch):
-    """By the names of all that are missing, and with those that there are."""
-    monkeypatch.setattr("attnprobe.session.survey.load_model", None)
-    words = ["-d", treebank / "whole.conllu", "-L", 2, "--relations", "subj,dobj,det"]
-    code, out, error = invoke("syntax", "demo", *words)
-    assert (code, out) == (2, "")
-    assert "whole.conllu has no link called 'subj' or 'dobj'; it has acl, advcl" in error
-    assert ", xcomp." in error
-
-
 def test_coreference(invoke):
     code, out, _ = invoke("coreference", "demo", "--min-links", 10)
     found = rows_of(out)
@@ -130,43 +118,6 @@ def test_links_of_pairs(invoke, aligned):
     assert {int(row["n"]) for row in every} == {letters}
 
 
-def test_several_files_are_one(invoke, treebank):
-    parts = ["-d", treebank / "first.conllu", "-d", treebank / "second.conllu"]
-    whole = rows_of(invoke("syntax", "demo", "-d", treebank / "whole.conllu", "--by", "head", "-q")[1])
-    found = rows_of(invoke("syntax", "demo", *parts, "--by", "head", "-q")[1])
-    assert {row["dataset"] for row in found} == {"first.conllu + second.conllu"}
-    for one, other in zip(found, whole, strict=True):
-        assert {**one, "dataset": ""} == {**other, "dataset": ""}
-    code, _, error = invoke(
-        "syntax", "demo", "-d", treebank / "whole.conllu", "-d", treebank / "whole.conllu"
-    )
-    assert code == 2
-    assert "whole.conllu is the same file named twice" in error
-
-
-def test_jobs_add_up(invoke, treebank, tmp_path):
-    """Two jobs over two parts make the table over all, to the last count."""
-    for part in ("whole", "first", "second"):
-        words = ["syntax", "demo", "-d", treebank / f"{part}.conllu", "--by", "head", "--min-links", 1]
-        assert invoke(*words, "-o", tmp_path / f"{part}.csv")[0] == 0
-    code, out, _ = invoke("merge", tmp_path / "first.csv", tmp_path / "second.csv", "-q")
-    assert code == 0
-    merged = {(row["relation"], row["direction"], row["layer"], row["head"]): row for row in rows_of(out)}
-    whole = rows_of((tmp_path / "whole.csv").read_text())
-    assert len(merged) == len(whole)
-    for row in whole:
-        found = merged[row["relation"], row["direction"], row["layer"], row["head"]]
-        assert found["n"] == row["n"]
-        assert np.isclose(float(found["accuracy"]), float(row["accuracy"]), rtol=1e-12)
-        if row["accuracy_se"]:
-            assert np.isclose(float(found["accuracy_se"]), float(row["accuracy_se"]), rtol=1e-9)
-    other = ["syntax", "demo", "-d", treebank / "second.conllu", "--subtypes", "--by", "head"]
-    assert invoke(*other, "-o", tmp_path / "other.csv")[0] == 0
-    code, _, error = invoke("merge", tmp_path / "first.csv", tmp_path / "other.csv")
-    assert code == 2
-    assert "another question" in error
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -186,34 +137,3 @@ def test_refusals(invoke, words, said):
     assert (code, out) == (2, "")
     assert said in error
     assert len(error.strip().splitlines()) == 1
-
-
-def test_files_without_links(invoke, text, tmp_path):
-    code, _, error = invoke("syntax", "demo", "-d", text)
-    assert code == 2
-    assert "holds no gold links" in error
-    bare = tmp_path / "bare.conllu"
-    bare.write_text("# text = a b\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n2\tb\t_\t_\t_\t_\t_\t_\t_\t_\n\n")
-    code, _, error = invoke("syntax", "demo", "-d", bare)
-    assert code == 2
-    assert "bare.conllu can't be asked about: it holds no dependencies" in error
-
-
-def test_images_have_no_words(invoke, photos, media_model):
-    code, _, error = invoke("syntax", "demo", "-d", photos)
-    assert code == 2
-    assert "gold links are between words of text" in error
-    code, _, error = invoke("syntax", media_model("vit"))
-    assert code == 2
-    assert error.count("\n") == 1
-
-
-def test_names_in_one_string(treebank):
-    """In Python, as on the command line, and as every other list."""
-    path = str(treebank / "first.conllu")
-    tables = [
-        attnprobe.syntax("demo", path, relations=asked, min_links=1)
-        for asked in ("nsubj, det", ["nsubj", "det"])
-    ]
-    assert tables[0].data["relation"] == tables[1].data["relation"]
-    assert set(tables[0].data["relation"]) == {"nsubj", "det"}

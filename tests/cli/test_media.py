@@ -92,67 +92,6 @@ class TestTables:
         assert "offset" in table
         assert not {"above", "below", "offset_rows"} & set(table)
 
-    def test_speech(self, invoke, media_model, speech):
-        code, out, error = invoke("census", media_model("whisper"), "-d", speech)
-        assert code == 0
-        assert "1 file is left out for want of a transcript" in error
-        assert set(frame(out)["attention"]) == {"encoder", "decoder", "cross"}
-        assert (frame(out)["n"] == 5).all()
-
-    def test_resume(self, invoke, media_model, photos, tmp_path):
-        words = (
-            "census",
-            media_model("vit"),
-            "-d",
-            photos,
-            "--batch-tokens",
-            "40",
-            "--resume",
-            tmp_path / "s",
-        )
-        first = invoke(*words)
-        again = invoke(*words)
-        assert first[0] == again[0] == 0
-        assert first[1] == again[1]
-
-    def test_a_long_file_is_cut_and_a_short_rest_stays(self, invoke, media_model, tmp_path, monkeypatch):
-        soundfile = pytest.importorskip("soundfile")
-        monkeypatch.setattr("attnprobe.model.processing.SECONDS", 1)
-        noise = np.random.default_rng(0).standard_normal(48_000) * 0.1
-        folder = tmp_path / "long"
-        folder.mkdir()
-        soundfile.write(folder / "a.wav", noise[:32_010], 16_000)
-        soundfile.write(folder / "b.wav", noise[:24_000], 16_000)
-        soundfile.write(folder / "c.wav", noise[:20], 16_000)
-        code, out, error = invoke("entropy", media_model("wav2vec2"), "-d", folder)
-        assert code == 0, error
-        assert "2 files were longer than what the checkpoint takes and cut into 4 windows" in error
-        assert "1 file was skipped: too short to be heard" in error
-        assert (frame(out)["n"] == 4).all()
-        code, out, error = invoke("entropy", media_model("wav2vec2"), "-d", folder, "--truncate")
-        assert "2 files were truncated" in error
-        assert (frame(out)["n"] == 2).all()
-
-    def test_windows_are_read_one_after_the_other(self, invoke, media_model, tmp_path, monkeypatch):
-        """A file that is cut gives what its pieces give as files of their own."""
-        soundfile = pytest.importorskip("soundfile")
-        monkeypatch.setattr("attnprobe.model.processing.SECONDS", 1)
-        noise = np.random.default_rng(0).standard_normal(40_000) * 0.1
-        for name in ("whole", "parts"):
-            (tmp_path / name).mkdir()
-        soundfile.write(tmp_path / "whole" / "a.wav", noise, 16_000, subtype="FLOAT")
-        for part in range(3):
-            piece = noise[16_000 * part : 16_000 * (part + 1)]
-            soundfile.write(tmp_path / "parts" / f"{part}.wav", piece, 16_000, subtype="FLOAT")
-        tables = [
-            frame(invoke("entropy", media_model("wav2vec2"), "-d", tmp_path / name)[1])
-            for name in ("whole", "parts")
-        ]
-        for column in ("n", "entropy", "confidence"):
-            np.testing.assert_allclose(tables[0][column], tables[1][column], atol=1e-6)
-        assert tables[0]["entropy_se"].isna().all()  # a single file says nothing of others
-        assert tables[1]["entropy_se"].notna().all()
-
 
 class TestInterventions:
     @pytest.mark.parametrize("kind", ["image", "sound"])
@@ -172,23 +111,6 @@ class TestInterventions:
         error_of_mean = np.std(expected, ddof=1) / np.sqrt(len(expected))
         assert table["baseline_se"].to_numpy() == pytest.approx(error_of_mean, abs=1e-5)
         assert (table["delta"].abs() > 0).any()
-
-    @pytest.mark.parametrize("metric", ["loss", "accuracy", "bleu"])
-    @pytest.mark.slow
-    def test_speech(self, invoke, media_model, speech, tmp_path, metric):
-        source = media_model("whisper")
-        shutil.copytree(source, tmp_path / "whisper")
-        config = transformers.AutoConfig.from_pretrained(source)
-        config.pad_token_id, config.bos_token_id = 0, 2
-        torch.manual_seed(0)
-        model = transformers.WhisperForConditionalGeneration(config).eval()
-        model.model.load_state_dict(transformers.AutoModel.from_pretrained(source).state_dict())
-        model.save_pretrained(tmp_path / "whisper")
-        words = ("-d", speech, "--metric", metric, "-L", "2")
-        code, out, error = invoke("ablate", tmp_path / "whisper", *words)
-        assert code == 0, error
-        assert "the objective is seq2seq, by the checkpoint's speech to text head" in error
-        assert set(frame(out)["attention"]) == {"encoder", "decoder", "cross"}
 
     def by_transformers(self, folder, data, kind):
         """Ask each file alone, as the documentation of transformers shows."""
@@ -240,22 +162,7 @@ class TestRefusals:
             "entropy", media_model("vit"), "-d", text
         )
 
-    def test_options_about_text(self, refused, media_model, saved, photos):
-        assert "reads text" in refused("entropy", saved("bert"), "-d", photos)
-        for words in (["--max-length", "9"], ["--split", "train"]):
-            assert words[0] in refused("entropy", media_model("vit"), "-d", photos, *words)
-
-    def test_no_processor(self, refused, photos, tmp_path):
-        every_type.build("vit").save_pretrained(tmp_path / "bare")
-        assert "no processor of images" in refused("entropy", tmp_path / "bare", "-d", photos)
-
     def test_a_broken_file(self, refused, media_model, photos, tmp_path):
         shutil.copytree(photos, tmp_path / "photos")
         (tmp_path / "photos" / "p3.png").write_text("words")
         assert "p3.png is damaged" in refused("entropy", media_model("vit"), "-d", tmp_path / "photos")
-
-    def test_a_broken_clip(self, refused, media_model, clips, tmp_path):
-        shutil.copytree(clips, tmp_path / "clips")
-        (tmp_path / "clips" / "c3.wav").write_text("words")
-        said = refused("entropy", media_model("wav2vec2"), "-d", tmp_path / "clips")
-        assert "c3.wav is damaged" in said

@@ -33,22 +33,6 @@ def test_a_part_is_as_a_file_of_its_documents(invoke, corpus):
     pd.testing.assert_frame_equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    ("said", "complaint"),
-    [
-        *((said, f"from 1, and how many there are, at most 1,000,000, such as 3/100; not '{said}'.")
-          for said in ("0/3", "4/3", "1/0", "a/b", "3", "1/1000001")),
-        ("13/13", "Part 13/13 holds nothing: there are only 12 documents; give fewer parts."),
-    ],
-)  # fmt: skip
-def test_no_such_part(invoke, corpus, said, complaint):
-    code, out, err = invoke("entropy", "demo", "-d", "text.txt", "--part", said, "-o", "x.csv")
-    assert (code, out) == (2, "")
-    assert complaint in err
-    assert len(err.strip().splitlines()) == 1
-    assert not (corpus / "x.csv").exists()
-
-
 def test_it_is_not_for_runs_that_end_by_themselves(invoke, corpus):
     code, _, err = invoke("entropy", "demo", "-d", "text.txt", "--part", "1/2", "--until", "0.1")
     assert code == 2

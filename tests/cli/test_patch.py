@@ -106,26 +106,6 @@ def test_positions(invoke, data, tmp_path):
     assert "1 the" in out
 
 
-def test_columns_by_name(invoke, tmp_path):
-    names = {"clean": "good", "corrupted": "bad", "answer": "gold", "other": "rival"}
-    path = tmp_path / "named.csv"
-    pandas.DataFrame(PAIRS).rename(columns=names).to_csv(path, index=False)
-    words = [
-        "--text-column",
-        "good",
-        "--text-pair-column",
-        "2",
-        "--label-column",
-        "gold",
-        "--other-column",
-        "rival",
-    ]
-    code, out, _ = invoke("patch", "demo", "-d", path, *words, "-q")
-    assert code == 0
-    expected = attnprobe.patch("demo", PAIRS)["effect"]
-    np.testing.assert_allclose([float(row["effect"]) for row in rows(out)], expected)
-
-
 def test_what_ships_with_attnprobe(invoke, causal):
     code, out, error = invoke("patch", "demo")
     assert code == 0
@@ -136,46 +116,6 @@ def test_what_ships_with_attnprobe(invoke, causal):
     assert (code, "name none" in error) == (2, True)
 
 
-def test_blimp_compares_sentences_as_they_are(causal, tiny):
-    """m is the log probability of a sentence."""
-    sentences = [
-        {"sentence_good": "the dog ran to the house .", "sentence_bad": "the cat ran to the house ."},
-        {"sentence_good": "never stop by the river", "sentence_bad": "never stop by the road"},
-        {"sentence_good": "the train was late", "sentence_bad": "the train was dog"},
-    ]
-    tokenizer = tiny("gpt2")[1]
-    lengths = [{len(tokenizer(text)["input_ids"]) for text in pair.values()} for pair in sentences]
-    lengths = [{len(tokenizer(text)["input_ids"]) for text in pair.values()} for pair in sentences]
-    kept = [pair for pair, found in zip(sentences, lengths, strict=True) if len(found) == 1]
-    assert kept
-    model = transformers.AutoModelForCausalLM.from_pretrained(causal)
-
-    def tokens(text):
-        ids = tokenizer(text, return_tensors="pt")["input_ids"]
-        with torch.no_grad():
-            log_p = model(ids).logits[0, :-1].log_softmax(-1)
-        return log_p.gather(-1, ids[0, 1:, None])[:, 0].double(), ids[0]
-
-    sides = [[tokens(pair[name]) for pair in kept] for name in ("sentence_good", "sentence_bad")]
-    good, bad = (np.mean([float(log_p.sum()) for log_p, _ in side]) for side in sides)
-    table = attnprobe.patch(causal, sentences)
-    patching = table.provenance["patching"]
-    assert patching["clean"] == pytest.approx(good, abs=1e-4)
-    assert patching["corrupted"] == pytest.approx(bad, abs=1e-4)
-    assert set(table["n"]) == {len(kept)}
-
-
-def test_unequal_lengths_are_counted():
-    uneven = {
-        "clean": "The boy [MASK] late .",
-        "corrupted": "The boys in the garden [MASK] late .",
-        "answer": "was",
-    }
-    table = attnprobe.patch("demo", [*PAIRS, uneven])
-    assert set(table["n"]) == {10}
-    assert table.provenance["task"]["pairs"]["unequal"] == 1
-
-
 @pytest.mark.parametrize(
     ("pairs", "options", "says"),
     [
@@ -183,7 +123,7 @@ def test_unequal_lengths_are_counted():
         (["a"], {}, "Pair 1 is of type str"),
         (5, {}, "not int"),
         ([{"clean": "a", "corrupted": "b"}], {}, "write \\[MASK\\] for one word"),
-        ([{"text": "a"}], {}, "no column 'clean'"),
+        ([{"text": "a"}], {}, "no column called clean"),
         (PAIRS, {"top": 3}, "fast"),
         (PAIRS, {"truncate": True}, "truncate"),
         (PAIRS, {"objective": "similarity"}, "reads nothing off"),
@@ -195,18 +135,6 @@ def test_unequal_lengths_are_counted():
 def test_refusals(pairs, options, says):
     with pytest.raises(AttnprobeError, match=says):
         attnprobe.patch("demo", pairs, **options)
-
-
-@pytest.mark.parametrize("content", ["", "clean,corrupted,answer\n", "one text\nanother\n"])
-def test_files_without_pairs(invoke, tmp_path, content):
-    path = tmp_path / ("text.txt" if content.startswith("one") else "pairs.csv")
-    path.write_text(content)
-    target = tmp_path / "heads.csv"
-    code, out, error = invoke("patch", "demo", "-d", path, "-o", target)
-    assert (code, out) == (2, "")
-    assert error.startswith(f"attnprobe: {path} holds ") or error.startswith(f"attnprobe: {path.name} holds ")
-    assert len(error.splitlines()) == 1
-    assert not target.exists()
 
 
 def test_a_run_that_is_stopped_goes_on(invoke, data, tmp_path, monkeypatch):

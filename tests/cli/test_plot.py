@@ -19,18 +19,7 @@ def heads(tmp_path, monkeypatch):
 
 
 def test_a_picture_is_that_of_the_function(heads, capsys):
-    words = [
-        "--theme",
-        "dark",
-        "--only",
-        "previous",
-        "--width",
-        "400",
-        "--title",
-        "mine",
-        "--kind",
-        "depth",
-    ]
+    words = ["--theme", "dark", "--only", "previous", "--width", "400", "--title", "mine", "--kind", "depth"]
     assert run(["plot", "heads.csv", "-o", "heads.svg", *words]) == 0
     assert capsys.readouterr().err == "attnprobe: wrote heads.svg\n"
     given = attnprobe.plot("heads.csv", theme="dark", only="previous", width=400, title="mine", kind="depth")
@@ -52,14 +41,9 @@ def test_a_pipe_gets_svg(heads, monkeypatch):
         (["heads.csv", "-o", "heads.gif"], "end it in .svg, .png, .pdf or .html"),
         (["heads.csv", "-o", "there.svg"], "add --overwrite"),
         (["heads.csv", "-o", "x.svg", "--kind", "map"], "it can with heatmap, scatter, depth"),
-        (["heads.csv", "-o", "x.svg", "--kind", "pie"], "--kind"),
         (["heads.csv", "-o", "x.svg", "--only", "no\x1b[31m"], "--only no: the table has no such"),
-        (["gone.csv", "-o", "x.svg"], "There is no file gone.csv"),
-        (["heads.csv", "-o", "x.svg", "--width", "7"], "--width is a length such as 3.05in"),
-        (["heads.csv", "-o", "nowhere/x.svg"], "does not exist"),
         ([".", "-o", "x.svg"], ". is no table"),
         (["gone\u202e\x1b[2J.csv", "-o", "x.svg"], "There is no file gone.csv"),
-        ([], "TABLE"),
     ],
 )
 def test_refusals_are_one_sentence(heads, capsys, words, says):

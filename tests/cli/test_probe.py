@@ -7,9 +7,6 @@ import numpy as np
 import pandas
 import pytest
 
-import attnprobe
-from attnprobe.errors import AttnprobeError
-
 HEAD = [
     "model",
     "dataset",
@@ -34,28 +31,6 @@ def read(out):
     return pandas.read_csv(io.StringIO(out))
 
 
-@pytest.fixture(scope="module")
-def few(tmp_path_factory):
-    """Write three sentences, of two documents where documents are told."""
-    rows = [
-        ("The\tthe\tDET\t2\tdet", "dog\tdog\tNOUN\t3\tnsubj", "ran\trun\tVERB\t0\troot"),
-        ("She\tshe\tPRON\t2\tnsubj", "signed\tsign\tVERB\t0\troot", "it\tit\tPRON\t2\tobj"),
-        ("Who\twho\tPRON\t2\tnsubj", "rang\tring\tVERB\t0\troot"),
-    ]
-    blocks = []
-    for words in rows:
-        lines = []
-        for number, word in enumerate(words, 1):
-            form, lemma, tag, head, relation = word.split("\t")
-            lines.append("\t".join([str(number), form, lemma, tag, "_", "_", head, relation, "_", "_"]))
-        blocks.append("\n".join(lines))
-    folder = tmp_path_factory.mktemp("treebanks")
-    one, several = folder / "one.conllu", folder / "several.conllu"
-    one.write_text("# newdoc\n" + "\n\n".join(blocks) + "\n\n")
-    several.write_text("\n\n".join(blocks) + "\n\n")
-    return one, several
-
-
 def test_columns(invoke):
     code, out, said = invoke(*WORDS)
     assert code == 0, said
@@ -72,17 +47,6 @@ def test_columns(invoke):
     assert heads["share"].sum() == pytest.approx(1)
 
 
-def test_other_gold(invoke):
-    code, out, said = invoke("probe", "demo", "--gold", "coreference", "-q", "--min-links", 10)
-    assert code == 0, said
-    found = read(out)
-    assert found.columns[2] == "mention"
-    assert set(found["direction"]) <= {"mention_to_antecedent", "antecedent_to_mention"}
-    code, out, said = invoke("probe", "demo", "--gold", "links", "-q", "-L", 30)
-    assert code == 0, said
-    assert read(out).columns[2] == "label"
-
-
 def test_state_and_record(invoke, tmp_path):
     """A finished state gives the same; another penalty goes on from it, as reading does not depend on it."""
     state, path = tmp_path / "state", tmp_path / "found.csv"
@@ -97,46 +61,3 @@ def test_state_and_record(invoke, tmp_path):
     code, _, said = invoke("merge", path, path)
     assert code == 2
     assert "is no record of a table that can be merged" in said
-
-
-def test_few_documents(invoke, few):
-    one, several = few
-    code, out, said = invoke("probe", "demo", "-d", several, "--min-links", 1)
-    assert code == 0, said
-    assert read(out)["n"][0] == 5
-    assert "Links are of 3 documents, so that no p is below 0.12." in said
-    code, out, said = invoke("probe", "demo", "-d", one)
-    assert (code, out) == (2, "")
-    assert "are of one document" in said
-
-
-def test_refusals(invoke, few, tmp_path):
-    for words, sentence in (
-        (["--by", "head", "--folds", 3], "leave out --folds"),
-        (["--gold", "links", "--subtypes"], "--subtypes is about treebanks"),
-        (["--penalty", 0], "--penalty must be above 0, not 0."),
-        (["--penalty", "nan"], "--penalty must be above 0"),
-        (["--folds", 1], "--folds"),
-        (["--labels", "none"], "has no link called 'none'"),
-        (["--labels", ","], "No label is named"),
-    ):
-        code, out, said = invoke("probe", "demo", *words)
-        assert (code, out) == (2, ""), words
-        assert sentence in said
-        assert "Traceback" not in said
-    empty, broken = tmp_path / "empty.conllu", tmp_path / "broken.conllu"
-    empty.write_text("")
-    broken.write_text("1\tThe\tthe\n\n")
-    for path in (empty, broken):
-        code, out, said = invoke("probe", "demo", "-d", path)
-        assert (code, out) == (2, "")
-        assert "Traceback" not in said
-    rows = [
-        {
-            "text": "the dog",
-            "target": "le chien",
-            "links": [{"source": [0, 3], "target": [0, 2], "target_in": "target"}],
-        }
-    ]
-    with pytest.raises(AttnprobeError, match="target"):
-        attnprobe.probe("demo", rows, gold="links")

@@ -11,8 +11,7 @@ import pandas
 import pytest
 import torch
 
-from attnprobe.cli.app import run
-from attnprobe.run.process_group import _open_group_store, _open_store
+from attnprobe.run.process_group import _open_store
 
 pytestmark = pytest.mark.slow
 
@@ -208,19 +207,3 @@ def test_what_a_killed_process_left_is_not_found_by_the_next(monkeypatch):
         stores.append(_open_store())
     stores[0].set("address", "of a process")
     assert [store.check(["address"]) for store in stores] == [True, True, False]
-
-
-def test_processes_that_meet_again_meet_elsewhere(monkeypatch):
-    """Or the second meeting would find the addresses of the first."""
-    kept = torch.distributed.HashStore()
-    monkeypatch.setattr("attnprobe.run.process_group._open_store", lambda: kept)
-    first, second = _open_group_store(), _open_group_store()
-    first.set("address", "of a process")
-    assert not second.check(["address"])
-
-
-def test_standard_input_is_read_by_one_process(monkeypatch, capfd):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "0")
-    assert run(["entropy", "demo", "-d", "-"]) == 2
-    assert "one process only" in capfd.readouterr().err

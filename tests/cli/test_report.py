@@ -18,13 +18,7 @@ def test_a_page_and_its_tables(invoke, saved, text, tmp_path):
     assert (code, out) == (0, "")
     assert error.endswith(f"attnprobe: wrote {path}\n")
     assert "attnprobe report" in path.read_text("utf-8")
-    names = [
-        "census.csv",
-        "census.csv.json",
-        "measured.json",
-        "profile.csv",
-        "profile.csv.json",
-    ]
+    names = ["census.csv", "census.csv.json", "measured.json", "profile.csv", "profile.csv.json"]
     assert sorted(one.name for one in folder.iterdir()) == names
     again = tmp_path / "again.html"
     assert invoke("report", "--from", folder, "-o", again) == (0, "", f"attnprobe: wrote {again}\n")
@@ -104,10 +98,7 @@ def test_a_folder_that_is_gone_at_the_end_leaves_the_tables(refused, words, tmp_
 
 @pytest.mark.parametrize(
     ("more", "said"),
-    [
-        ([], "nothing was written"),
-        (["--save-tables", "tables"], "give the same command again to go on"),
-    ],
+    [([], "nothing was written"), (["--save-tables", "tables"], "give the same command again to go on")],
 )
 def test_ctrl_c_says_what_is_left(invoke, words, tmp_path, monkeypatch, more, said):
     def stopped(*_, **__):

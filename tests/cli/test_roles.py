@@ -5,11 +5,8 @@ import io
 import json
 
 import pytest
-import torch
-from transformers import AutoConfig, AutoModel
 
 import attnprobe
-from attnprobe.table.naming import find_role_kind
 
 COLUMNS = ["layer", "head", "role", "measure", "value", "value_se", "threshold", "also", "pattern"]
 
@@ -39,25 +36,6 @@ def test_the_neighbour_heads_of_the_embedded_encoder_are_named(invoke):
     assert not any(row["role"] == "rare words" for row in found)  # the text is too small to say
 
 
-FURTHER = ("roberta", "t5", "bart", "modernbert", "mpnet")
-
-
-@pytest.mark.parametrize(
-    "name", ["bert", "gpt2", *(pytest.param(one, marks=pytest.mark.exhaustive) for one in FURTHER)]
-)
-@pytest.mark.slow
-def test_random_weights_have_no_role(tiny, name):
-    """None but broad, self or none."""
-    config, tokenizer = tiny(name)[0].config, tiny(name)[1]
-    for seed in range(2, 4):
-        torch.manual_seed(seed)
-        model = AutoModel.from_config(AutoConfig.for_model(**config.to_dict())).eval()
-        table = attnprobe.roles(model, tokenizer=tokenizer, limit=40)
-        assert set(table.data["role"]) <= {"broad", "self", "mixed"}
-        assert not any(table.data["also"])
-        assert set(table.data["pattern"]) == {"heterogeneous"}
-
-
 @pytest.mark.slow
 def test_thresholds(invoke):
     words = ["roles", "demo", "-L", 60, "-q"]
@@ -76,25 +54,6 @@ def test_thresholds(invoke):
         assert why in error
 
 
-@pytest.mark.slow
-def test_several_corpora(invoke, text, tmp_path):
-    """The census is of the text; relations are of a treebank, antecedents of snippets."""
-    lines = tmp_path / "lines.txt"
-    lines.write_text("the dog ran .\nshe signed for it .\nwho rang ?\n" * 4)
-    bank = tmp_path / "x.conllu"
-    bank.write_text("# text = a b\n1\ta\t_\t_\t_\t_\t2\tdet\t_\t_\n2\tb\t_\t_\t_\t_\t0\troot\t_\t_\n\n" * 3)
-    words = ["roles", "demo", "-d", lines, "--treebank", bank, "-o", tmp_path / "roles.json"]
-    code, _, error = invoke(*words)
-    assert code == 0, error
-    record = json.loads((tmp_path / "roles.json").read_text())["provenance"]
-    assert record["dataset"]["name"] == "lines.txt"
-    assert record["other_datasets"]["treebank"]["name"] == "x.conllu"
-    assert list(record["other_corpora"]) == ["treebank", "random tokens"]
-    assert len(record["corpus"]["texts"]) == 1
-    alone = rows_of(invoke("roles", "demo", "-d", lines, "-q")[1])
-    assert not any(find_role_kind(row["role"]) in {"syntactic", "coreference"} for row in alone)
-
-
 def test_refusals(invoke, photos):
     code, out, error = invoke("roles", "demo", "-d", photos)
     assert (code, out) == (2, "")
@@ -102,33 +61,6 @@ def test_refusals(invoke, photos):
     code, _, error = invoke("roles", "demo", "--treebank", "missing.conllu")
     assert code == 2
     assert "there is no file missing.conllu" in error
-
-
-@pytest.mark.slow
-def test_jobs_add_up(invoke, tmp_path):
-    """Two jobs over parts of a text make the table over all; the random tokens that they share count once."""
-    lines = [
-        f"the {noun} ran {where} ." for noun in ("dog", "cat", "bird") for where in ("home", "by the river")
-    ]
-    for name, some in (("one", lines[:3]), ("two", lines[3:]), ("whole", lines)):
-        (tmp_path / f"{name}.txt").write_text("\n".join(some))
-        words = ["roles", "demo", "-d", tmp_path / f"{name}.txt", "--frequencies", tmp_path / "counts.tsv"]
-        (tmp_path / "counts.tsv").write_text("the\t90\nriver\t4\n")
-        code, _, error = invoke(*words, "-o", tmp_path / f"{name}.csv")
-        assert code == 0, error
-    code, out, error = invoke("merge", tmp_path / "one.csv", tmp_path / "two.csv", "-q")
-    assert code == 0, error
-    for found, expected in zip(rows_of(out), rows_of((tmp_path / "whole.csv").read_text()), strict=True):
-        assert (found["layer"], found["head"], found["role"]) == (
-            expected["layer"], expected["head"], expected["role"]
-        )  # fmt: skip
-        assert (
-            found["value"] == expected["value"]
-            or abs(float(found["value"]) - float(expected["value"])) < 1e-6
-        )
-    again = invoke("merge", tmp_path / "one.csv", tmp_path / "one.csv")
-    assert again[0] == 2
-    assert "it would count twice" in again[2]
 
 
 LINK = '{"text": "the %s dog", "links": [{"source": [0, 3], "target": [%d, %d], "label": "det"}]}'

@@ -2,14 +2,11 @@
 
 import io
 import json
-from itertools import count
 
 import pandas as pd
 import pytest
 
-from attnprobe.corpus.open import read_documents
-from attnprobe.corpus.order import draw_documents, select
-from attnprobe.corpus.source import Source
+from attnprobe.corpus.order import draw_documents
 
 LINES = [f"the dog number {place} ran to the old house ." for place in range(40)]
 DRAWN = draw_documents(LINES, 8, 5)
@@ -40,20 +37,6 @@ def test_a_sample_is_as_a_file_of_what_is_drawn(invoke, corpus, more):
     pd.testing.assert_frame_equal(numbers(out), numbers(expected), rtol=1e-6)
 
 
-def test_a_treebank_gives_whole_documents(invoke, corpus):
-    """Three documents of 1, 2 and 3 sentences: a sample of one has the sentences of one of them."""
-    word = "1\tdogs\tdog\tNOUN\t_\t_\t2\tnsubj\t_\t_\n2\trun\trun\tVERB\t_\t_\t0\troot\t_\t_\n\n"
-    (corpus / "t.conllu").write_text("".join("# newdoc\n" + word * size for size in (1, 2, 3)))
-    trees = Source(str(corpus / "t.conllu"))
-    for size in (1, 2, 3):
-        drawn = (len([*select(read_documents(trees), None, 1, seed)]) for seed in count())
-        seed = next(seed for seed, found in enumerate(drawn) if found == size)
-        words = ("syntax", "demo", "-d", "t.conllu", "--sample", "1", "--seed", seed, "--format", "json")
-        code, out, error = invoke(*words)
-        assert code == 0, error
-        assert json.loads(out)["provenance"]["corpus"]["documents"] == size
-
-
 def test_samples_of_parts_are_merged(invoke, corpus):
     (corpus / "a.txt").write_text("\n".join(LINES[:20]))
     (corpus / "b.txt").write_text("\n".join(LINES[20:]))
@@ -63,13 +46,3 @@ def test_samples_of_parts_are_merged(invoke, corpus):
     code, out, error = invoke("merge", "a.csv", "b.csv", "--format", "json")
     assert code == 0, error
     assert {row["n"] for row in json.loads(out)["rows"]} == {7}
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [(("--sample", "0"), "sample"), (("--sample", "x"), "sample"), (("--seed", "-1"), "seed")],
-)
-def test_refusals(invoke, corpus, words, said):
-    code, out, error = invoke("entropy", "demo", *words)
-    assert (code, out) == (2, "")
-    assert said in error

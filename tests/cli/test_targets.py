@@ -33,14 +33,3 @@ def test_targets(invoke, saved, pairs):
 def test_without_a_decoder(refused, saved, pairs):
     words = ["-d", pairs, "--text-column", "source", "--target-column", "target text"]
     assert "leave out --label-column" in refused("census", saved("bert"), *words)
-
-
-def test_without_any_target(refused, saved, tmp_path):
-    (tmp_path / "none.tsv").write_text("source\ttarget\nthe dog\t\na bird\t\n")
-    words = ["-d", tmp_path / "none.tsv", "--text-column", "source", "--target-column", "target"]
-    assert "None of the 2 examples has a target text." in refused("entropy", saved("t5"), *words)
-
-
-def test_no_such_column(refused, saved, pairs):
-    words = ["-d", pairs, "--text-column", "source", "--target-column", "goal"]
-    assert "goal" in refused("entropy", saved("t5"), *words)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 
 import numpy as np
 import pytest
@@ -57,34 +57,21 @@ def room_for(model: torch.nn.Module, most: int, error: BaseException = CUDA):
         hook.remove()
 
 
-class TestHalves:
-    """Every field is cut alike."""
-
-    @pytest.mark.parametrize("sequences", [2, 3, 8])
-    def test_halves(self, sequences: int):
-        batch = batch_of(sequences)
-        first, second = batch.halves()
-        assert 0 <= len(first) - len(second) <= 1
-        assert (len(first.ids), len(second.ids)) == (len(first), len(second))
-        for name, given in batch.inputs.items():
-            assert torch.equal(torch.cat([first.inputs[name], second.inputs[name]]), given)
-        assert [*first.members, *second.members] == [*batch.members]
-        for name in (*TokenFeatures.MASSES, "kept", "rank"):
-            joined = torch.cat([getattr(half.tokens, name) for half in (first, second)])
-            assert torch.equal(joined, getattr(batch.tokens, name))
-
-    def test_whatever_is_added(self):
-        """Every input is cut, targets are, and what is not there stays so."""
-        batch = batch_of(4)
-        assert [half.targets for half in batch.halves()] == [None, None]
-        other = batch_of(4, 5)
-        beside = replace(batch, inputs={**batch.inputs, "decoder_input_ids": other.ids}, targets=other.tokens)
-        assert beside.size == 4 * (3 + 5)
-        for half, rows in zip(beside.halves(), (slice(0, 2), slice(2, 4)), strict=True):
-            assert half.size == 2 * (3 + 5)
-            assert torch.equal(half.inputs["decoder_input_ids"], other.ids[rows])
-            for name in (*TokenFeatures.MASSES, "kept", "rank"):
-                assert torch.equal(getattr(half.targets, name), getattr(other.tokens, name)[rows])
+@pytest.mark.parametrize("sequences", [2, 3, 8])
+def test_every_field_is_cut_alike(sequences: int):
+    batch = batch_of(sequences)
+    other = batch_of(sequences, 5)
+    beside = replace(batch, inputs={**batch.inputs, "decoder_input_ids": other.ids}, targets=other.tokens)
+    assert [half.targets for half in batch.halves()] == [None, None]
+    assert beside.size == sequences * (3 + 5)
+    first, second = beside.halves()
+    assert 0 <= len(first) - len(second) <= 1
+    for name, given in beside.inputs.items():
+        assert torch.equal(torch.cat([first.inputs[name], second.inputs[name]]), given)
+    assert [*first.members, *second.members] == [*batch.members]
+    for side, name in product(("tokens", "targets"), (*TokenFeatures.MASSES, "kept", "rank")):
+        joined = torch.cat([getattr(getattr(half, side), name) for half in (first, second)])
+        assert torch.equal(joined, getattr(getattr(beside, side), name))
 
 
 class TestHalving:
@@ -149,16 +136,9 @@ class TestHalving:
 
         assert Halving().run(batch_of(8), work) == [False] * 4
 
-    def test_real_allocation(self):
-        """What the allocator itself says when it is asked for far too much."""
-        with pytest.raises((RuntimeError, MemoryError)) as caught:
-            torch.empty(1 << 60, dtype=torch.int8)
-        assert out_of_memory(caught.value)
-
 
 @pytest.mark.parametrize("name", ["bert", "t5"])
-@pytest.mark.parametrize("error", ERRORS, ids=["cuda", "cpu", "heap"])
-def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseException):
+def test_survey(checkpoint: Callable[[str], Checkpoint], name: str):
     """Sums are the same, and every batch is one batch."""
     found, architecture = checkpoint(name), inspect(checkpoint(name))
     documents = [Document("the river bank was slow , and the dog ran .")] * 12
@@ -171,7 +151,7 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseE
         said: list[str] = []
         with (
             report_halving(said.append),
-            room_for(found.body, 3, error) as tried,
+            room_for(found.body, 3) as tried,
             open_evaluator(found, architecture, statistics) as measure,
         ):
             parts = [measure.measurement(batch) for batch in batches]
@@ -179,12 +159,12 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str, error: BaseE
         assert said == [
             f"batch of 6 sequences of {length} tokens does not fit the memory; going on with half of it."
         ]
-        with room_for(found.body, 1, error), open_evaluator(found, architecture, statistics) as measure:
+        with room_for(found.body, 1), open_evaluator(found, architecture, statistics) as measure:
             whole = open_single_run().total(
                 "measuring", corpus.batches, measure.measurement, Measurement.from_arrays
             )
         with (
-            room_for(found.body, 0, error),
+            room_for(found.body, 0),
             open_evaluator(found, architecture, statistics) as measure,
             pytest.raises(AttnprobeError, match="single sequence"),
         ):

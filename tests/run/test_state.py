@@ -240,14 +240,6 @@ def test_stopped_anywhere(gremlin, clock, checkpoint, tmp_path, place, kind):
     assert len(held(tmp_path)) == 1 + (kind == "kill" and place in ("half written", "before the rename"))
 
 
-def test_writes_once_a_minute(gremlin, clock, checkpoint, tmp_path):
-    clock.step = EVERY / 4
-    with a_census(checkpoint("bert"), 3) as long:
-        long.run(State(tmp_path / "state", KEY))
-    # The clock is looked at after each batch, and once more after each writing; the last is at the end.
-    assert gremlin.passed["after the rename"] == long.batches // 4 + 1
-
-
 def test_a_model_error_keeps_what_was_done(gremlin, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setitem(ERRORS, "unlucky", RuntimeError)
     with a_census(checkpoint("bert"), 9) as long:
@@ -380,20 +372,6 @@ def test_round_trip(state):
     assert State(state, KEY).stage("passing", STAGE).done == 3
 
 
-def test_stages(state):
-    """Each pass has its own place; what another one kept stays, whether or not it is taken up."""
-    other = State(state, KEY)
-    second = other.stage("passing again", {"plan of batches": "q", "layers": "all"})
-    assert (second.done, second.arrays) == (0, {})
-    second.mark_batch_done(lambda: {"a": np.array([9.0])})
-    other.write()
-    found = State(state, KEY)
-    first, second = found.stage("passing", STAGE), found.stage("passing again", {"layers": "all"})
-    assert (first.done, second.done) == (2, 1)
-    assert {name: values.tolist() for name, values in first.arrays.items()} == {"a": [0, 1, 2], "b": [[2.5]]}
-    assert {name: values.tolist() for name, values in second.arrays.items()} == {"a": [9]}
-
-
 def test_another_stage_key(state):
     content, found = state.read_bytes(), State(state, KEY)
     for other in ({"plan of batches": "q"}, STAGE | {"plan of batches": "q"}):
@@ -416,13 +394,13 @@ def assert_refused(path, content, match="damaged|no state|another version"):
 
 def test_truncated(state):
     content = state.read_bytes()
-    for length in range(len(content)):
+    for length in range(0, len(content), 7):
         assert_refused(state, content[:length])
 
 
 def test_flipped(state):
     content = bytearray(state.read_bytes())
-    for place in range(len(content)):
+    for place in range(0, len(content), 7):
         for bit in (1, 128):
             content[place] ^= bit
             assert_refused(state, bytes(content))
@@ -436,20 +414,6 @@ def test_flipped(state):
 )
 def test_another_file(tmp_path, content):
     assert_refused(tmp_path / "state", content, "no state of attnprobe")
-
-
-def test_a_directory(tmp_path):
-    with pytest.raises(AttnprobeError, match="can't be read: it is a folder"):
-        State(tmp_path, KEY)
-
-
-def test_unreadable(state, monkeypatch):
-    def denied(_):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(Path, "read_bytes", denied)
-    with pytest.raises(AttnprobeError, match="can't be read: you have no permission"):
-        State(state, KEY)
 
 
 def sealed(head, numbers):
@@ -486,11 +450,6 @@ def test_another_run(state, name):
     with pytest.raises(AttnprobeError, match=rf" belongs to a run with another {name}; [^.]*\.$"):
         State(state, KEY | {name: "else"})
     assert state.read_bytes() == content
-
-
-def test_a_state_without_part_of_the_key(state):
-    with pytest.raises(AttnprobeError, match="another device"):
-        State(state, KEY | {"device": "cpu"})
 
 
 def test_a_state_that_another_run_holds(tmp_path: Path):

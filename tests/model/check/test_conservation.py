@@ -7,6 +7,7 @@ from typing import Any
 import every_type
 import pytest
 import torch
+from left_as_found import state
 from test_every_type import checkpoints
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -87,18 +88,6 @@ class TestSaysNo:
         monkeypatch.setitem(relevance._RULES, "gelu", lambda func, args, kwargs: args[0] * 0.5)
         with pytest.raises(LostRelevanceError, match="under its rules the model says something else, by "):
             check_relevance(found, architecture, headed=False)
-
-
-def state(model: PreTrainedModel) -> dict[str, Any]:
-    modules = dict(model.named_modules())
-    return {
-        "training": {name: module.training for name, module in modules.items()},
-        "attention": {n: m.config._attn_implementation for n, m in modules.items() if hasattr(m, "config")},
-        "hooks": {n: (len(m._forward_hooks), len(m._forward_pre_hooks)) for n, m in modules.items()},
-        "gradients": {name: (p.requires_grad, p.grad) for name, p in model.named_parameters()},
-        "weights": {name: (p.data_ptr(), p.tolist()) for name, p in model.state_dict().items()},
-        "grad mode": torch.is_grad_enabled(),
-    }
 
 
 @pytest.mark.parametrize("name", ["bert", "bart"])

@@ -1,9 +1,8 @@
 """BigBird is read with full attention, and left block-sparse."""
 
-from typing import Any
-
 import pytest
 import torch
+from left_as_found import state
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from attnprobe.model.quirks import force_full_attention
@@ -18,16 +17,6 @@ def big_bird(kind: str) -> PreTrainedModel:
         num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=64,
     )  # fmt: skip
     return AutoModel.from_config(config).eval()
-
-
-def state(model: Any) -> dict[str, Any]:
-    return {
-        "modules": {name: id(module) for name, module in model.named_modules()},
-        "kinds": {n: m.attention_type for n, m in model.named_modules() if hasattr(m, "attention_type")},
-        "training": {name: module.training for name, module in model.named_modules()},
-        "gradients": {name: weight.requires_grad for name, weight in model.named_parameters()},
-        "random": torch.get_rng_state().tolist(),
-    }
 
 
 def some_ids(length: int = LONG) -> torch.Tensor:

@@ -13,6 +13,7 @@ import every_type
 import numpy as np
 import pytest
 import torch
+from left_as_found import state
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
@@ -67,35 +68,6 @@ def refuses(ask: Callable[[], object], pattern: str) -> str:
 
 
 # Left as found
-
-
-def state(model: PreTrainedModel) -> dict[str, Any]:
-    """Everything about a model that a capture might disturb."""
-    modules = dict(model.named_modules())
-    configs = {
-        name: module.config._attn_implementation
-        for name, module in modules.items()
-        if hasattr(module, "config")
-    }
-    hooks = {
-        name: [
-            hook
-            for kind in (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks)
-            for hook in kind.values()
-            # transformers leaves its own, idle ones, when it is first asked for output_attentions
-            if hook.__module__ != "transformers.utils.output_capturing"
-        ]
-        for name, module in modules.items()
-    }
-    return {
-        "training": {name: module.training for name, module in modules.items()},
-        "attention": configs,
-        "hooks": hooks,
-        "gradients": {name: p.requires_grad for name, p in model.named_parameters()},
-        "weights": {name: p.detach().clone().numpy().tobytes() for name, p in model.state_dict().items()},
-        "outputs": (model.config.output_attentions, model.config.return_dict),
-        "grad mode": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
-    }
 
 
 class TestLeftAsFound:
