@@ -67,8 +67,8 @@ class Expected:
         own: What its ``output_attentions`` are: "maps", "scores", "bands", "blocks", "mean" (of the heads),
             "states" (those of layers that do not attend, beside the maps), or "hooks" (none, but
             its attention modules give them).
-        keys: What is attended to: "tokens", "reduced" (fewer than the
-            tokens, or others), or "none" where there is no attention map.
+        keys: What is attended to: "tokens", "reduced" (fewer than the tokens, or others), "windows" of
+            them, or "none" where there is no attention map.
         rows: Whether they sum to "one", to "less" (attention sinks), or only "together" with those of the
             cross attention of the same layer.
         towers: The modules of a model of several towers, and the stacks of each.
@@ -122,6 +122,7 @@ _RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 _LOCAL = {"sliding_window": 6}
 _NET = {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}
 _MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
+_WINDOWS = {"window_size": 4, "embed_dim": 16, "depths": [2, 1], "num_heads": [2, 4]}
 _PYRAMID = {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1], "image_size": 64}
 
 HYBRID = {"decoder": Stack(2)}
@@ -388,6 +389,13 @@ TYPES: dict[str, Expected] = {
             "image", {}, _PYRAMID | {"num_attention_heads": [1, 2, 2, 4], "num_encoder_blocks": 4},
             keys="reduced",
         ),
+    ),
+    **dict.fromkeys(
+        ("donut-swin", "swin", "swinv2"),
+        Expected("image", {}, _WINDOWS | {"image_size": 32, "patch_size": 2}, keys="windows"),
+    ),
+    "swin2sr": Expected(
+        "image", {}, _WINDOWS | {"image_size": 16, "patch_size": 1, "upscale": 2}, keys="windows"
     ),
     # Two towers.
     **dict.fromkeys(

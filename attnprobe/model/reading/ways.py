@@ -219,10 +219,15 @@ def switch_attention(model: PreTrainedModel, implementation: str | None) -> None
 
 
 def _attend(
-    module: nn.Module, *given: Any, attention_mask: Tensor | None = None, **options: Any
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None = None,
+    **options: Any,
 ) -> tuple[Tensor, None]:
     """Let the reader of a module attend; a part that nobody reads, such as a decoder, goes its way."""
-    given = given if len(given) > 3 else (*given, attention_mask)
+    given = query, key, value, attention_mask  # which some models name
     options["dropout"] = 0.0
     reader = _READERS.get(id(module))
     if reader is None:
