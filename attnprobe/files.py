@@ -3,12 +3,9 @@
 import contextlib
 import errno
 import os
-import re
 import secrets
-import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -32,13 +29,6 @@ _ADVICE = {
     errno.ESTALE: "the folder of the network is gone",
 }
 
-#: What a file, or a folder, is called until it is whole.
-_UNFINISHED = re.compile(r"\.attnprobe-[0-9a-f]{16}\.tmp")
-#: Seconds after which one that nobody holds is the rest of a process that was killed.
-_STALE = 3600.0
-#: Folders that were tidied by this process.
-_tidied: set[Path] = set()
-
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
     """Write all the files or none of them, without ever showing a half-written one.
@@ -54,11 +44,9 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         for path, content in contents.items():
             with _explained(path):
                 target = path.resolve()
-                tidy(target.parent)
                 staged[target] = temporary = name_unfinished(target)
                 cleanup.callback(_remove, temporary)
                 _write_through(temporary, content)
-                cleanup.enter_context(held(temporary))
                 if target.exists():  # what was private stays private
                     temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         for target, temporary in staged.items():
@@ -73,47 +61,6 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 def name_unfinished(target: Path) -> Path:
     """Name what is to take the place of a file or a folder once it is whole."""
     return target.with_name(f".attnprobe-{secrets.token_hex(8)}.tmp")
-
-
-@contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Hold a file or a folder that is not finished, so that no other process takes it for a rest."""
-    descriptor = lock(path)
-    try:
-        yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
-
-
-def tidy(folder: Path) -> None:
-    """Remove what killed processes left unfinished in a folder; once in a process.
-
-    A rest bears our name, is our own, is old, and nobody holds it: the system lets go of what a process
-    held, however that ended. A folder whose older version still lies beside it is spared.
-    """
-    if folder in _tidied:
-        return
-    _tidied.add(folder)
-    with contextlib.suppress(OSError):
-        with os.scandir(folder) as entries:
-            found = [Path(one.path) for one in entries if _UNFINISHED.fullmatch(one.name)]
-        for path in found:
-            if _is_stale(path):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _is_stale(path: Path) -> bool:
-    about = path.lstat()
-    own = not hasattr(os, "getuid") or about.st_uid == os.getuid()
-    plain = stat.S_ISREG(about.st_mode) or stat.S_ISDIR(about.st_mode)
-    old = time.time() - about.st_mtime > _STALE
-    if not (own and plain and old) or path.with_suffix(".old").exists():
-        return False
-    descriptor = lock(path)
-    if descriptor is not None:
-        os.close(descriptor)
-    return descriptor is not None
 
 
 def lock(path: Path) -> int | None:

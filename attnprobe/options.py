@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from attnprobe.run.progress import Progress
     from attnprobe.session.texts import Texts
 
-    Format = Metric = Objective = str
+    Format = str
+    Metric = str
+    Objective = str
 else:
     Format = Literal["table", *FORMATS]
     Metric, Objective = Literal[*METRICS], Literal[*OBJECTIVES]
@@ -402,7 +404,7 @@ class ResumeOptions(TypedDict, total=False):
 
 
 class Saying(TypedDict, total=False):
-    """How much is said."""
+    """What is told on standard error."""
 
     quiet: Annotated[bool, output_option("Say nothing but errors.", flags=("--quiet", "-q"))]
     verbose: Annotated[

@@ -1,40 +1,15 @@
-import fcntl
-import os
 import resource
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from attnprobe import files
 from attnprobe.cli.app import run
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.errors import AttnprobeError, DataError
-from attnprobe.files import held, name_unfinished, tidy, write_together
+from attnprobe.files import write_together
 from attnprobe.run.state import State, check_state
 from attnprobe.table.destination import check_file, check_free_file
-
-
-@pytest.fixture
-def rest(tmp_path):
-    """Make what a process that was killed long ago left, and forget that its folder was tidied."""
-
-    def make(*, folder=False, age=1e6):
-        path = name_unfinished(tmp_path / "heads.csv")
-        if folder:
-            path.mkdir()
-            (path / "weights").write_bytes(b"half")
-        else:
-            path.write_bytes(b"half")
-        os.utime(path, (time.time() - age,) * 2)
-        files._tidied.discard(tmp_path)
-        return path
-
-    return make
 
 
 def test_a_link_is_kept_and_its_target_written(tmp_path):
@@ -72,70 +47,6 @@ def test_a_link_in_circles(tmp_path):
     with pytest.raises(AttnprobeError, match="a link that leads in circles"):
         write_together({tmp_path / "a": b""})
     assert (tmp_path / "a").is_symlink()
-
-
-@pytest.mark.parametrize("folder", [False, True])
-def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path, rest, folder):
-    rest(folder=folder)
-    write_together({tmp_path / "heads.csv": b"whole"})
-    assert [path.name for path in tmp_path.iterdir()] == ["heads.csv"]
-
-
-def test_what_is_held_new_or_nobody_knows_whose_is_spared(tmp_path, rest):
-    spared = [rest(age=60), tmp_path / ".attnprobe-mine.tmp", tmp_path / "attnprobe-0123456789abcdef.tmp"]
-    for path in spared[1:]:
-        path.write_bytes(b"mine")
-        os.utime(path, (0, 0))
-    aside = rest(folder=True)  # killed between two renames: the checkpoint that was there is in .old
-    aside.with_suffix(".old").mkdir()
-    to_a_link = name_unfinished(tmp_path / "x")
-    to_a_link.symlink_to(spared[1])
-    os.utime(to_a_link, (0, 0), follow_symlinks=False)
-    with held(rest()):
-        tidy(tmp_path)
-        assert len(list(tmp_path.iterdir())) == 7
-    files._tidied.discard(tmp_path)
-    tidy(tmp_path)
-    assert len(list(tmp_path.iterdir())) == 6
-
-
-#: Holds a file until it is killed.
-HOLDER = """
-import sys, time
-from pathlib import Path
-from attnprobe.files import held
-with held(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_a_live_process_keeps_its_file_and_a_killed_one_does_not(tmp_path, rest):
-    path = rest()
-    command = [sys.executable, "-c", HOLDER, str(path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "held\n"
-        tidy(tmp_path)
-        assert path.exists()
-        process.send_signal(signal.SIGKILL)
-    files._tidied.discard(tmp_path)
-    tidy(tmp_path)
-    assert not path.exists()
-
-
-def test_a_file_is_held_until_it_has_its_name(tmp_path, monkeypatch):
-    """Between writing and renaming a process may be stopped for as long as somebody likes."""
-    seen, replace = [], Path.replace
-
-    def checked(path, target):
-        with path.open("rb") as other, pytest.raises(BlockingIOError):
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        seen.append(path)
-        return replace(path, target)
-
-    monkeypatch.setattr(Path, "replace", checked)
-    write_together({tmp_path / "one": b"1", tmp_path / "two": b"2"})
-    assert len(seen) == 2
 
 
 LONG = "a" * 300

@@ -45,13 +45,12 @@ class NotObservedError(AttributeError):
 
 @dataclass(frozen=True)
 class AttentionBlock:
-    """Attention of some consecutive queries of some sequences to all their keys. No padding.
+    """Attention of consecutive queries of a batch to all their keys, without padding.
 
     Attributes:
         probabilities: (batch, head, query, key); every row sums to 1.
-        layout: Which queries attend to which keys in these sequences.
         offset: Position in the sequence of the first query of the block.
-        observed: What was asked for beside the probabilities.
+        observed: What was requested beside the probabilities.
         weighted: Of attention that is weighted by what it carries, the sums (batch, head, query) that its
             rows were divided by; None where the rows are those of the softmax.
     """
@@ -209,10 +208,9 @@ class AttentionBlock:
         return values
 
     def restricted(self) -> "AttentionBlock":
-        """Drop the keys that do not count and renormalise each row over what is left.
+        """Drop the keys that do not count and renormalise each row over what is left, NaN if nothing is.
 
-        Rows with nothing left become NaN, and scores of such keys -inf. What heads give stays what it was.
-        Without such keys the block is returned as it is.
+        Scores of such keys become -inf. What heads give stays what it was.
         """
         keys, observed = self.layout.keys, self.observed
         if keys.all_kept:

@@ -37,13 +37,12 @@ class Layout:
     """Which queries attend to which keys, in a batch of equally long sequences.
 
     Attributes:
-        queries: What is known about the tokens that attend.
-        keys: What is known about the tokens they attend to; the same ones in self-attention.
+        keys: The tokens that are attended to; the same object as ``queries`` in self-attention.
         causal: Whether a query sees itself and what comes before it, as in decoders, instead of every key.
         grid: Where the patches are, if the tokens are those of an image.
         placed: Whether the order of tokens says where they are.
-        annotations: For each sequence, what its source says of its words, or None; nothing at all where
-            nobody asked for it.
+        annotations: For each sequence, what its source says of its words, or None; empty where nothing is
+            needed of them.
         shifted: Whether the queries are those of a decoder beside an encoder, which predicts each token one
             place before it reads it.
     """

@@ -14,12 +14,12 @@ if TYPE_CHECKING:  # readers of text need no torch
 
 @dataclass(frozen=True)
 class Modalities:
-    """What is known beside that about the tokens of an image and of a text that are read together.
+    """What else is known about the tokens of an image and of a text that are read together.
 
     Attributes:
         image: The tokens that stand for the image, boolean (batch, position).
         asking: Tokens that count as queries, boolean (batch, position).
-        sees: The last position that each token sees in a decoder, (batch, position): its own, or the end of
+        sees: The last position that each token sees in a decoder, (batch, position): itself, or the end of
             its image where the tokens of an image see each other.
     """
 
@@ -186,22 +186,15 @@ class TokenAnnotation(NamedTuple):
     Attributes:
         words: The words among the queries.
         links: The links whose ends are all there.
-        tags: Words with a label.
-        answers: Where a question is answered.
         keys: The words among the keys, if they are others than those among the queries.
         number: Where words are known by their numbers, that of their document among all that are read.
-        same: Whether ``keys`` are the words of the same text, so that each word among the queries is the one
-            of the same number among the keys.
+        same: Whether ``keys`` are the words of the same text, in the same order.
         cut: Whether words of the text are not in the sequence, which holds a part of it.
         second: The position at which the second of two texts begins; 0 for one text.
-        numbered: Where that was asked for, each word of the document by its number; None for one that is not
+        numbered: Each word of the document by its number, where words are numbered; None for one that is not
             there whole.
-        forms: For each word, what stands for its spelling: two are spelled alike if it is the same; empty
-            where that is not known.
-        key_forms: The same of ``keys``.
-        parts_of_speech: For each word, what it is, such as NOUN; "" for one of which nothing is said, and
-            empty where that is so of all.
-        key_parts_of_speech: The same of ``keys``.
+        forms: For each word, a number for its spelling; empty where that is not known.
+        parts_of_speech: For each word, such as NOUN; "" where it is not known, and empty where none is.
     """
 
     words: tuple[TokenSpan, ...] = ()

@@ -247,10 +247,7 @@ def _emit_page(page: Any, path: Path | None, format: str, given: Given) -> None:
             raise
         known = isinstance(error, AttnprobeError)
         why = str(error) if known else f"The page could not be made ({first_line(error)})"
-        folder = None if page.unsaved else given["save_tables"] or given["from_tables"]
-        raise _keep_tables(why, page.tables, folder) from error
-    if unsaved := getattr(page, "unsaved", ""):
-        raise AttnprobeError(unsaved)
+        raise _keep_tables(why, page.tables, given["save_tables"] or given["from_tables"]) from error
 
 
 def _open_browser(page: bytes) -> Path:
@@ -269,7 +266,8 @@ def _open_browser(page: bytes) -> Path:
 
 def _keep_tables(why: str, tables: "Mapping[str, HeadTable]", folder: Path | None) -> AttnprobeError:
     """Keep the tables of a report that failed, and say where they are."""
-    if folder is None and is_first_process():
+    kept = folder is not None and all((folder / f"{name}.csv").is_file() for name in tables)
+    if not kept and is_first_process():
         from attnprobe.reports.sink import write_rescued_tables
 
         folder = write_rescued_tables(tables)

@@ -137,22 +137,21 @@ class Sections:
         seen: Sequence[SequenceAttention] = ()
         chosen = ""
 
-        def keep(measured: Mapping[str, HeadTable]) -> None:
-            tables.update(measured)
-            for name, table in measured.items():
-                folder.save(name, table, self.progress)
-
-        shared = self.list_shared(wanted, tables)
+        shared, measured = self.list_shared(wanted, tables), dict[str, HeadTable]()
         if len(shared) > 1:
             with self.progress.part(join_names(shared)), suppress(AttnprobeError):  # each says why, alone
-                keep(self.measure_together(shared))
+                measured = self.measure_together(shared)
         for number, section in enumerate(wanted, start=1):
             with self.progress.part(f"{section} ({number} of {len(wanted)})"):
                 try:
+                    names = list_tables([section])
                     if section == "sentences":
                         seen, chosen = self.read_sentences()
-                    elif not set(list_tables([section])) <= tables.keys():
-                        keep(self.measure(section, tables))
+                    elif not set(names) <= {*tables, *measured}:
+                        measured |= self.measure(section, tables)
+                    for name in [name for name in names if name not in tables]:
+                        tables[name] = measured[name]
+                        folder.save(name, tables[name])
                 except Exception as error:
                     known = isinstance(error, AttnprobeError)
                     if known and not self.picked and section in _OPTIONAL:
@@ -263,7 +262,6 @@ class TableFolder:
     def __init__(self, path: Path | None, overwrite: bool) -> None:
         self.path, self._overwrite = path, overwrite
         self._digest = ""
-        self._unsaved: list[str] = []
 
     def open(self, names: Sequence[str], run: Sections) -> dict[str, HeadTable]:
         """Read the tables that are done, and refuse a folder in which the others can't be written."""
@@ -290,21 +288,17 @@ class TableFolder:
             raise UsageError(f"{record} already exists, and is of something else; choose another folder.")
         return tables
 
-    def save(self, name: str, table: HeadTable, progress: PartProgress) -> None:
-        """Save a table, and of what it was measured; a failure is said, as the page has the table too."""
+    def save(self, name: str, table: HeadTable) -> None:
+        """Save a table, and of what it was measured."""
         if self.path is None or not Ranks.detect().first:
             return
         path = self.path / f"{name}.csv"
-        try:
-            self.path.mkdir(exist_ok=True)
-            if self._overwrite:  # or a table of another report could pass for this one
-                path.unlink(missing_ok=True)
-            about = {"what": _WHAT, "tables": {**self._measured, name: self._digest}}
-            write_together({self.path / _RECORD: json.dumps(about, indent=1).encode()})
-            table.save(path, overwrite=self._overwrite)
-        except (AttnprobeError, OSError) as error:
-            self._unsaved.append(path.name)
-            progress.say(f"{path.name} could not be saved: {error}")
+        self.path.mkdir(exist_ok=True)
+        if self._overwrite:  # or a table of another report could pass for this one
+            path.unlink(missing_ok=True)
+        about = {"what": _WHAT, "tables": {**self._measured, name: self._digest}}
+        write_together({self.path / _RECORD: json.dumps(about, indent=1).encode()})
+        table.save(path, overwrite=self._overwrite)
 
     @property
     def _measured(self) -> Mapping[str, str]:
@@ -312,10 +306,3 @@ class TableFolder:
         about = {} if self.path is None else read_description(self.path / _RECORD)
         tables = about.get("tables") if about.get("what") == _WHAT else None
         return tables if isinstance(tables, dict) else {}
-
-    @property
-    def failure(self) -> str:
-        """What could not be saved, in a sentence; empty where everything was."""
-        if not self._unsaved:
-            return ""
-        return f"{join_names(self._unsaved)} could not be saved in {self.path}; the page holds all tables."

@@ -36,19 +36,12 @@ if TYPE_CHECKING:
     from attnprobe.corpus.tokens import Tokenizer
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.session.session import Call
-    from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
 
 #: What dynamics can follow: the command, and which of its options others have not.
 MEASURES: dict[str, tuple[Any, set[str]]] = {
     "importance": (importance, {"method", "objective", "force_head", "content_only"}),
-    "prune": (
-        prune,
-        {
-            *("objective", "force_head", "metric", "prune_by", "prune_step", "highest_first", "rerank"),
-            *("random_orders", "rank_texts"),
-        },
-    ),
+    "prune": (prune, {"objective", "force_head", "metric", "prune_by", "prune_step", "random_orders"}),
     "census": (census, {"weights", "layers", "content_only", "frequencies"}),
     "rank": (rank, {"layers", "content_only", "frequencies"}),
     "mixing": (mixing, {"layers", "content_only", "frequencies"}),
@@ -63,32 +56,17 @@ COLUMNS = {
 _RENAMED = {"prune_by": "by", "prune_step": "step"}
 
 
-class CompareOptions(
-    ModelOptions,
-    TextOptions,
-    FrequencyOptions,
-    TokenOptions,
-    TargetOptions,
-    WeightOptions,
-    LayerOptions,
-    ResumeOptions,
-    total=False,
+class SeveralOptions(
+    ModelOptions, TextOptions, FrequencyOptions, TokenOptions, WeightOptions, LayerOptions, total=False
 ):
-    """A survey of several models."""
+    """A survey of several checkpoints."""
 
 
-class DynamicsOptions(
-    ModelOptions,
-    TextOptions,
-    FrequencyOptions,
-    TokenOptions,
-    TaskOptions,
-    MetricOptions,
-    WeightOptions,
-    LayerOptions,
-    ResumeOptions,
-    total=False,
-):
+class CompareOptions(SeveralOptions, TargetOptions, ResumeOptions, total=False):
+    """A survey of two."""
+
+
+class DynamicsOptions(SeveralOptions, TaskOptions, MetricOptions, ResumeOptions, total=False):
     """What the measures of a training run are asked with."""
 
 
@@ -328,21 +306,8 @@ def dynamics(
         Option("With --measure importance: as of importance.", metavar="NAME", hidden=True),
     ] = "gradient",
     prune_by: Annotated[str, Option("With prune: its --by.", reads="order", hidden=True)] = "gradient",
-    highest_first: Annotated[bool, Option("With prune: its --highest-first.", hidden=True)] = False,
     prune_step: Annotated[float, Option("With prune: its --step.", above=0, high=1, hidden=True)] = 0.1,
-    rerank: Annotated[bool, Option("With prune: its --rerank.", hidden=True)] = False,
     random_orders: Annotated[int, Option("With prune: its --random-orders.", low=0, hidden=True)] = 19,
-    rank_texts: Annotated[
-        "Texts",
-        Option(
-            "With prune: its --rank-data.",
-            name="rank_data",
-            metavar="DATA",
-            line=str | None,
-            reads="data",
-            hidden=True,
-        ),
-    ] = None,
     **options: Unpack[DynamicsOptions],
 ) -> "HeadTable":
     """How do heads change over a training run?
@@ -366,10 +331,6 @@ def dynamics(
 
     Returns:
         The rows of the measure's own table with a column ``step``; its record holds that of every checkpoint.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do; the step is named where only one
-            checkpoint is wrong.
 
     References:
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.
@@ -406,10 +367,9 @@ def dynamics(
         raise UsageError("--by step is about an order of heads, and pruning curves have none; leave it out.")
     models = [model] if isinstance(model, str | Path) else model
     run = list_run(list_models(models), parse_revisions(revisions, options["revision"]), parse_steps(steps))
-    check_standard_input(*(one for one in (texts, rank_texts) if isinstance(one, str)))
-    texts, labels, rank_texts = replay(texts), replay(labels), replay(rank_texts)
-    of_prune = {"prune_by": prune_by, "highest_first": highest_first, "prune_step": prune_step}
-    of_prune |= {"rerank": rerank, "random_orders": random_orders, "rank_texts": rank_texts}
+    check_standard_input(texts if isinstance(texts, str) else None)
+    texts, labels = replay(texts), replay(labels)
+    of_prune = {"prune_by": prune_by, "prune_step": prune_step, "random_orders": random_orders}
     given: dict[str, Any] = {"method": method, **of_prune, **options}
     with open_call(options) as call:
         for one in run:
@@ -419,9 +379,7 @@ def dynamics(
         function, taken = MEASURES[name]
         _check_unused(name, measure, given)
         parse_layers(options["layers"])
-        criterion = Criterion.parse(prune_by, highest_first=highest_first)
-        if rerank:
-            criterion.check_measured("--rerank")
+        Criterion.parse(prune_by)
         labelled = name in {"importance", "prune"}
         if labels is not None and not labelled:
             raise UsageError(f"labels are for importance and prune; {measure} reads none.")
@@ -429,10 +387,6 @@ def dynamics(
         check_labels(source, read_task(options, labels)) if labelled else read_first(source)
         special = set().union(*(names for _, names in MEASURES.values())) - taken
         keywords = {_RENAMED.get(one, one): given[one] for one in given.keys() - special} | more
-        opened: list[Any] = [(texts, labels)]
-        if rank_texts is not None:
-            keywords["rank_texts"], _ = open_to_replay(rank_texts, None, options, find_labels=labelled)
-            opened.append((keywords["rank_texts"], None))
 
         from attnprobe.model.locate import check_one_run, find_checkpoints
 
@@ -443,7 +397,7 @@ def dynamics(
             key = make_state_key(
                 measure,
                 given,
-                lambda: [open_to_replay(*one, options, find_labels=labelled)[1] for one in opened],  # type: ignore[misc]
+                lambda: [open_to_replay(texts, labels, options, find_labels=labelled)[1]],
                 [call.corpus.frequencies, prune_by.rpartition(":")[0] if labelled else ""],
                 call,
             )

@@ -34,8 +34,10 @@ _BEST_HEADS = """\
   control, selectivity
                with --control: accuracy for moved links; accuracy less that"""
 
-MinLinks = Annotated[int, Option("Leave labels out that have fewer links.", low=1, panel=TEXT, hidden=True)]
-Subtypes = Annotated[bool, Option("Tell nsubj:pass from nsubj.", panel=TEXT, hidden=True)]
+_file_option = partial(Option, metavar="FILE", panel=TEXT, line=str | None, reads="data")
+_hidden_option = partial(Option, panel=TEXT, hidden=True)
+MinLinks = Annotated[int, _hidden_option("Leave labels out that have fewer links.", low=1)]
+Subtypes = Annotated[bool, _hidden_option("Tell nsubj:pass from nsubj.")]
 
 
 class LinkOptions(GoldOptions, total=False):
@@ -102,8 +104,8 @@ def syntax(
         raise UsageError("--trees is about whole trees; leave out --relations.")
     if trees and (options["folds"] != FOLDS or options["control"]):
         raise UsageError("--trees chooses no heads; leave out --folds and --control.")
-    asked = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
-    return _find_links("syntax", "treebank", model, texts, "trees" if trees else by, asked, options)
+    question = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
+    return _find_links("syntax", "treebank", model, texts, "trees" if trees else by, question, options)
 
 
 @command(TableOutput, best_heads=_BEST_HEADS)
@@ -134,8 +136,8 @@ def coreference(
     Returns:
         One row a kind of mention, with its best head; or see ``by``.
     """
-    asked = {"min_links": min_links}
-    return _find_links("coreference", "coreference", model, texts, by, asked, options)
+    question = {"min_links": min_links}
+    return _find_links("coreference", "coreference", model, texts, by, question, options)
 
 
 @command(TableOutput, best_heads=_BEST_HEADS)
@@ -151,44 +153,26 @@ def links(
     ] = "accuracy",
     alignments: Annotated[
         "str | Path | Sequence[str] | None",
-        Option(
+        _file_option(
             "A file of word alignments such as 0-0 1-2 3p3 (p: possible), a line for each pair.",
             doc="The path of a file of word alignments such as 0-0 1-2 3p3 (p: possible), a line for each "
             "pair of texts; or such a string for each.",
-            metavar="FILE",
-            panel=TEXT,
-            line=str | None,
-            reads="data",
         ),
     ] = None,
     targets: Annotated[
         "str | Path | Sequence[str] | None",
-        Option(
+        _file_option(
             "A file of second texts, a line for each line of the dataset.",
-            doc="The path of a file of second texts, a line for each line of the dataset; of a list of "
-            "texts, a second one for each.",
-            metavar="FILE",
-            panel=TEXT,
-            line=str | None,
-            reads="data",
+            doc="The path of a file of second texts, a line for each line of the dataset; or a list of them.",
         ),
     ] = None,
     one_based: Annotated[
         bool,
-        Option(
-            "Words of --alignments count from 1, as those of Europarl do, and not from 0.",
-            panel=TEXT,
-            hidden=True,
-        ),
+        _hidden_option("Words of --alignments count from 1, as those of Europarl do, and not from 0."),
     ] = False,
     weights: Annotated[
         Literal["attention", "norm", "both"],
-        Option(
-            "attention, norm (keys weighted by what they carry) or both.",
-            panel=TEXT,
-            metavar="KIND",
-            hidden=True,
-        ),
+        _hidden_option("attention, norm (keys weighted by what they carry) or both.", metavar="KIND"),
     ] = "attention",
     labels: Annotated[
         str | Sequence[str] | None,
@@ -229,12 +213,12 @@ def links(
         raise UsageError("--targets and --one-based go with --alignments; name the file of the alignments.")
     from attnprobe.session.alignments import open_aligned
 
-    asked = {"metric": metric} if metric == "aer" else {"labels": labels, "min_links": min_links}
+    question = {"metric": metric} if metric == "aer" else {"labels": labels, "min_links": min_links}
     open_pairs = None
     if alignments is not None:
         open_pairs = partial(open_aligned, texts, alignments, targets, options, one_based=one_based)
     named = {**options, "weights": weights}
-    return _find_links("links", "links", model, texts, by, asked, named, open_pairs)
+    return _find_links("links", "links", model, texts, by, question, named, open_pairs)
 
 
 def _find_links(
@@ -243,16 +227,16 @@ def _find_links(
     model: Any,
     texts: Any,
     by: str,
-    asked: dict[str, Any],
+    question: dict[str, Any],
     options: Mapping[str, Any],
     open_pairs: "Callable[[], OpenSource] | None" = None,
 ) -> "HeadTable":
     """Ask heads for the other end of gold links, for the command of that name.
 
-    ``by`` is what a row is: "head", "trees", or the best head of each label. ``asked`` goes on record;
+    ``by`` is what a row is: "head", "trees", or the best head of each label. ``question`` goes on record;
     ``open_pairs`` opens pairs of texts with alignments in place of ``texts``.
     """
-    of_heads, aligned = by in {"head", "trees"}, "metric" in asked
+    of_heads, aligned = by in {"head", "trees"}, "metric" in question
     if options["layers"] is not None and not of_heads:
         raise UsageError("--layers picks rows of heads; give --by head with it.")
     for option, usual in (("folds", FOLDS), ("control", None)):
@@ -268,16 +252,16 @@ def _find_links(
     from attnprobe.session.texts import GoldLinks, open_gold
 
     gold = GoldLinks(kind)
-    check_labels(asked)
+    check_labels(question)
     if by == "trees":
-        asked = {}
+        question = {}
     if not of_heads:
-        asked["folds"] = options["folds"]
+        question["folds"] = options["folds"]
     if options["control"] is not None:
-        asked["control"] = options["control"]
+        question["control"] = options["control"]
     open_source = open_pairs or partial(open_gold, texts, gold, options)
     with open_survey(name, model, options, lambda _: open_source()) as survey:
-        documents = choose_links(survey.source, gold, asked)
+        documents = choose_links(survey.source, gold, question)
         from attnprobe.corpus.alignments import read_as_pairs
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics import alignment, links, trees
@@ -289,7 +273,7 @@ def _find_links(
             "aer": (alignment.AER, alignment.BEST_ALIGNMENTS, alignment.BY_HEAD),
             "trees": (trees.TREES, trees.BY_HEAD, trees.BY_HEAD),
         }["trees" if by == "trees" else "aer" if aligned else kind]
-        statistics = [statistic, *([links.make_control(statistic)] if "control" in asked else [])]
+        statistics = [statistic, *([links.make_control(statistic)] if "control" in question else [])]
         checkpoint = survey.load()
         if open_pairs is not None and not checkpoint.decodes:  # which reads two texts as one
             documents = read_as_pairs(documents)
@@ -297,25 +281,27 @@ def _find_links(
             documents = _check_pairs(documents)
         documents, labelled = check_targets(checkpoint, documents)
         survey.take(documents, labelled=labelled)
-        return survey.measure(statistics, rows[of_heads], checkpoint=checkpoint, asked=asked)
+        return survey.measure(statistics, rows[of_heads], checkpoint=checkpoint, question=question)
 
 
-def check_labels(asked: dict[str, Any]) -> None:
+def check_labels(question: dict[str, Any]) -> None:
     """Split the names of labels; an empty list of them is refused."""
-    if "labels" in asked:
-        asked["labels"] = split_names(asked["labels"])
-        if asked["labels"] == []:
+    if "labels" in question:
+        question["labels"] = split_names(question["labels"])
+        if question["labels"] == []:
             raise UsageError("No label is named; name some, such as nsubj, or leave the option out for all.")
 
 
-def choose_links(source: "OpenSource", gold: "GoldLinks", asked: Mapping[str, Any]) -> "Iterator[Document]":
+def choose_links(
+    source: "OpenSource", gold: "GoldLinks", question: Mapping[str, Any]
+) -> "Iterator[Document]":
     """Keep the links that are asked for; a label that no link has is refused before the model is loaded."""
     from attnprobe.corpus.document import SEVERAL
     from attnprobe.corpus.links import filter_links
 
     if source.kind != "text":
         raise UsageError("Gold links lie between words of text; images and sound have none.")
-    labels, fold = asked.get("labels"), gold.value == "treebank" and not asked.get("subtypes", True)
+    labels, fold = question.get("labels"), gold.value == "treebank" and not question.get("subtypes", True)
     documents = filter_links(source.documents, source.name, labels=labels, fold=fold, nothing=gold.nothing)
     missing, read = set(labels or ()), list[Any]()
     while missing and (document := next(documents, None)) is not None:

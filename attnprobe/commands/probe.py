@@ -98,10 +98,10 @@ def probe(
     from attnprobe.session.texts import GoldLinks, open_gold
 
     kind = GoldLinks(gold)
-    asked = {"labels": labels, "subtypes": subtypes, "min_links": min_links}
-    check_labels(asked)
+    question = {"labels": labels, "subtypes": subtypes, "min_links": min_links}
+    check_labels(question)
     with open_survey("probe", model, options, lambda _: open_gold(texts, kind, options)) as survey:
-        documents = choose_links(survey.source, kind, asked)
+        documents = choose_links(survey.source, kind, question)
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics.rules import COREFERENCE_TASK, LINKS_TASK, SYNTAX_TASK
         from attnprobe.survey.probe import probe_checkpoint
@@ -115,7 +115,7 @@ def probe(
         task = {"treebank": SYNTAX_TASK, "coreference": COREFERENCE_TASK, "links": LINKS_TASK}[gold]
         call, fitted = survey.call, {"folds": folds, "penalty": penalty}
         facts = {"command": describe_call("probe"), "dataset": survey.source.described}
-        facts["asked"] = asked | fitted
+        facts["asked"] = question | fitted
         about = {"dataset": survey.source.name, "facts": facts}
         return probe_checkpoint(
             checkpoint, documents, task, call.corpus, by=by, **fitted, **about, **call.run

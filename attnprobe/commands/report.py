@@ -165,7 +165,7 @@ def report(
         folder = TableFolder(None if save_tables is None else Path(save_tables), overwrite)
         tables, seen, chosen = run.measure_all(wanted, folder)
     about = describe_call("report"), record_versions()["versions"]
-    return Report(Contents(sort_tables(tables), seen, chosen, *about), folder.failure)
+    return Report(Contents(sort_tables(tables), seen, chosen, *about))
 
 
 def _list_files(given: Any) -> list[Any]:

@@ -1,5 +1,6 @@
 """The commands that name what heads do: roles, and induction, which gives them random tokens."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 from attnprobe.errors import UsageError
@@ -26,48 +27,21 @@ if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
 
 
+#: An option for a file with gold links, or several.
+_gold_option = partial(text_option, metavar="FILE", line=list[str] | None, reads="data")
+
+
 class RoleGold(TypedDict, total=False):
     """Which files with gold links heads can have roles by, and from where on they have one."""
 
     treebank: Annotated[
         "Texts",
-        text_option(
-            "Dependencies in CoNLL-U. Default: a sample, where no text is given either.",
-            doc="As the texts of syntax, so that heads can have relations. By default the treebank that "
-            "ships with attnprobe, where no texts are given either; otherwise no head gets a relation.",
-            metavar="FILE",
-            line=list[str] | None,
-            reads="data",
-        ),
+        _gold_option("Dependencies in CoNLL-U. Default: a sample, where no text is given either."),
     ]
-    coreference: Annotated[
-        "Texts",
-        text_option(
-            "Coreference: CorefUD or GAP.",
-            doc="As the texts of coreference. Without it, no head gets coreference.",
-            metavar="FILE",
-            line=list[str] | None,
-            reads="data",
-        ),
-    ]
-    links: Annotated[
-        "Texts",
-        text_option(
-            "Links of your own, as links reads them.",
-            doc="As the texts of links, so that heads can have a role by links of one's own.",
-            metavar="FILE",
-            line=list[str] | None,
-            reads="data",
-        ),
-    ]
+    coreference: Annotated["Texts", _gold_option("Coreference: CorefUD or GAP.")]
+    links: Annotated["Texts", _gold_option("Links of your own, as links reads them.")]
     links_name: Annotated[
-        str | None,
-        text_option(
-            "What roles by --links are called.",
-            doc="What roles by links are called, before the label, such as atom-map; links by default.",
-            flags=("--name",),
-            metavar="NAME",
-        ),
+        str | None, text_option("What roles by --links are called.", flags=("--name",), metavar="NAME")
     ]
     thresholds: Annotated[
         "Mapping[str, float] | str | None",

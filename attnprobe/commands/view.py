@@ -159,10 +159,6 @@ def view(
         A picture that shows itself in a notebook, with ``save`` for .html, .svg, .png and .pdf, and
         ``attention`` for the numbers: (layer, head, query, key) by kind.
 
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do, such as for a text of more than
-            256 tokens.
-
     References:
         Abnar and Zuidema (2020), Quantifying attention flow in transformers (rollout). Clark et al. (2019),
         What does BERT look at? (words). Xiao et al. (2024), Efficient streaming language models with
@@ -380,9 +376,6 @@ def plot(
 
     Returns:
         A picture that shows itself in a notebook; ``picture.save("heads.pdf")`` writes svg, png, pdf or html.
-
-    Raises:
-        AttnprobeError: When something is no table, or can't be drawn like this; it says as what else.
 
     >>> from attnprobe import entropy
     >>> plot(entropy("demo", ["The parcel came late."]))

@@ -20,7 +20,7 @@ AnnotationsOf = tuple[TokenAnnotation | None, ...]
 
 
 @dataclass(frozen=True)
-class Strata:
+class Groups:
     """The groups of documents that sequences count in.
 
     Attributes:
@@ -34,10 +34,10 @@ class Strata:
     clusters: NDArray[np.int64]
 
     @classmethod
-    def find(cls, names: Sequence[str], of: NDArray[np.integer], documents: NDArray[np.int64]) -> "Strata":
+    def find(cls, names: Sequence[str], of: NDArray[np.integer], documents: NDArray[np.int64]) -> "Groups":
         """Find which sequences are of one document within each group, as if the others were not there.
 
-        >>> Strata.find("ab", np.array([0, 1, 0, 1]), np.array([95, 96, 96, 96])).clusters.tolist()
+        >>> Groups.find("ab", np.array([0, 1, 0, 1]), np.array([95, 96, 96, 96])).clusters.tolist()
         [-1, 96, -1, 96]
         """
         clusters = np.full(len(of), -1)
@@ -47,9 +47,9 @@ class Strata:
             clusters[here] = np.where(count[inverse] > 1, documents[here], -1)
         return cls(names, np.asarray(of, np.int64), clusters)
 
-    def rows(self, some: slice | NDArray[np.integer]) -> "Strata":
+    def rows(self, some: slice | NDArray[np.integer]) -> "Groups":
         """Give the groups of some sequences."""
-        return Strata(self.names, self.of[some], self.clusters[some])
+        return Groups(self.names, self.of[some], self.clusters[some])
 
     def parts(self) -> Iterator[tuple[str, NDArray[np.intp]]]:
         """Give the name of each group that is there, and which of the sequences count in it."""
@@ -63,17 +63,14 @@ class Batch:
 
     Attributes:
         inputs: What a model is given, each (batch, ...), by the names that transformers uses.
-        tokens: What is known about the tokens; None where only the model makes them.
+        tokens: What is known about the tokens; None where only the model makes them, see ``media``.
         members: Which sequences of the corpus these are, (batch,).
         targets: What is known about the tokens that a decoder beside an encoder reads.
-        media: What is known about tokens that only the model makes.
         documents: The documents they are of, by their numbers (batch,).
         names: What names the document of each, in whatever corpus it lies (batch,).
         clusters: The same, or -1 where it is the document's only one (batch,).
-        strata: The groups that the sequences count in; none where nobody asked for groups.
-        annotations: The words and gold links of each sequence; none where nobody gave any.
-        target_annotations: The same for what a decoder beside an encoder reads.
-        cross_annotations: The same for attention from that to the sequence.
+        target_annotations: Words and gold links of what a decoder beside an encoder reads.
+        cross_annotations: Those of attention from that to the sequence.
         baseline: The same sequences without what is looked for in them, such as a repetition, whose places
             are those of these; or the corrupted texts beside clean ones.
     """
@@ -86,7 +83,7 @@ class Batch:
     documents: NDArray[np.int64] | None = None
     names: NDArray[np.int64] | None = None
     clusters: NDArray[np.int64] | None = None
-    strata: "Strata | None" = None
+    groups: "Groups | None" = None
     annotations: AnnotationsOf = ()
     target_annotations: AnnotationsOf = ()
     cross_annotations: AnnotationsOf = ()
@@ -171,7 +168,7 @@ class MediaTokens:
 def _cut_rows(values: Any, start: int, stop: int) -> Any:
     if values is None or isinstance(values, MediaTokens):
         return values
-    if isinstance(values, Strata):
+    if isinstance(values, Groups):
         return values.rows(slice(start, stop))
     if isinstance(values, Batch):
         cut = {field.name: _cut_rows(getattr(values, field.name), start, stop) for field in fields(values)}

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnprobe.attention.layout import Grid
 from attnprobe.attention.tokens import TokenAnnotation
-from attnprobe.corpus.batch import Batch, ImageTexts, MediaTokens, Strata, TokenisedTexts
+from attnprobe.corpus.batch import Batch, Groups, ImageTexts, MediaTokens, TokenisedTexts
 from attnprobe.corpus.document import Label
 from attnprobe.corpus.media import IMAGE, SOUND, Item, Picture, read_image, read_sound
 from attnprobe.corpus.store import replace_repeated
@@ -81,7 +81,7 @@ class BatchReader(ABC):
             documents=self.documents[members],
             names=self.names[members],
             clusters=self.clusters[members],
-            strata=None if self.strata is None else self.strata.rows(members),
+            groups=None if self.groups is None else self.groups.rows(members),
         )
         if self.targets is None:
             return batch
@@ -108,7 +108,7 @@ class BatchReader(ABC):
         return np.where(windows > 1, self.names, -1)
 
     @cached_property
-    def strata(self) -> Strata | None:
+    def groups(self) -> Groups | None:
         """The groups that the sequences count in, if somebody asked for groups."""
         return None
 
@@ -210,10 +210,10 @@ class Batches(BatchReader):
         return self.source.store.names
 
     @cached_property
-    def strata(self) -> Strata | None:
+    def groups(self) -> Groups | None:
         store = self.source.store
-        within = store.in_stratum
-        return None if within is None else Strata.find(store.strata, within, self.names)
+        within = store.group_numbers
+        return None if within is None else Groups.find(store.groups, within, self.names)
 
     def shuffle(self, seed: int) -> Self:
         other = copy(self)

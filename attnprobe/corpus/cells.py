@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
-from attnprobe.corpus.document import Asked, Tagged
+from attnprobe.corpus.document import Asked, Tagged, Value
 from attnprobe.corpus.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeError, DataError
 
@@ -23,7 +23,7 @@ PEEK_ROWS = 32
 class Row:
     """The cells of a row by column name, and the words that say where it stands ("line 3 of data.csv").
 
-    Where the format itself says which rows are parts of one document, ``part_of`` names that document.
+    ``part_of`` names the document that it is a part of, where the format itself says so.
     """
 
     where: str
@@ -106,12 +106,12 @@ def read_name(cell: Any, where: str, column: str, option: str) -> str | None:
     """Read what names the document of a row, or its group; None where the cell is empty."""
     if is_missing(cell) or cell == "":
         return None
-    if not isinstance(cell, str | int | float):
+    if not isinstance(cell, Value):
         raise refuse_cell(cell, where, column, f"choose a column of strings or numbers with {option}")
     return str(cell)
 
 
-def read_label(cell: Any, where: str, column: str) -> str | int | float | None:
+def read_label(cell: Any, where: str, column: str) -> Value | None:
     """Read one label as the file spells it; None where it is missing."""
     if is_missing(cell) or (isinstance(cell, str) and not cell.strip()):
         return None
@@ -165,11 +165,11 @@ def _read_tag(tag: Any, names: Sequence[str], where: str) -> str | int | None:
     raise DataError(f"{where} has the label {shorten(repr(tag))}; labels are strings or whole numbers")
 
 
-def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[str | int | float, ...]:
+def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[Value, ...]:
     """Read a list of labels; numbers that have names are named, unless they are a row of 0 and 1."""
     labels = [int(label) if isinstance(label, bool) else label for label in cell]
     for label in labels:
-        if not isinstance(label, str | int | float) or is_missing(label):
+        if not isinstance(label, Value) or is_missing(label):
             raise DataError(f"{where} has the label {shorten(repr(label))}; labels are strings or numbers")
     if len(labels) == len(names) and all(label in (0, 1) for label in labels):
         return tuple(labels)

@@ -50,7 +50,7 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
         cells = dict(zip(columns, row, strict=True))
         if (annotation := _annotate(cells, where)) is not None:
             documents += 1
-            counts_in = cells[group].strip() or None if group is not None else None
+            counts_in = None if group is None else cells[group].strip() or None
             yield Document(cells["Text"], annotation=annotation, group=counts_in)
     if number > 1 and not documents:
         raise DataError(

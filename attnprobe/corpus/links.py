@@ -308,7 +308,7 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
     ``others``: those it can choose from, in the order of their head words.
 
     Returns:
-        The link, or None where nothing is asked: none of the candidates is right, or there is only one.
+        None where none of the candidates is right, or there is only one.
     """
 
     def measure_gap(mention: Mention) -> int:
@@ -341,10 +341,8 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
 def link_mentions(mentions: Sequence[Mention]) -> list[Link]:
     """Ask every mention of a text for its antecedent among the ``REACH`` before it.
 
-    Before a mention stand those whose head words stand before its own.
-
-    Returns:
-        A link for each mention that has an antecedent within reach, and another mention to choose from.
+    Mentions are ordered by their head words. One without an antecedent within reach, or without another
+    mention to choose from, gives no link.
     """
     ordered = sorted(mentions, key=lambda mention: mention.head.start)
     links = (

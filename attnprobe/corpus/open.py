@@ -17,7 +17,6 @@ from attnprobe.corpus.hub import looks_like_hub_id, open_split, read_hub
 from attnprobe.corpus.media import (
     BOTH,
     IMAGE,
-    METADATA,
     MediaFolder,
     Picture,
     find_files,
@@ -26,7 +25,7 @@ from attnprobe.corpus.media import (
 from attnprobe.corpus.retrieval import is_benchmark, open_benchmark
 from attnprobe.corpus.rows import HEADED, LINKED, SHEETS, TABLES, parse_jsonl, starts_with_object
 from attnprobe.corpus.schema import choose_schema, read_table
-from attnprobe.corpus.source import EMBEDDED, FILE, FOLDER, STDIN, OpenSource, Source
+from attnprobe.corpus.source import COLUMNS, EMBEDDED, FILE, FOLDER, STDIN, OpenSource, Source
 from attnprobe.corpus.streams import (
     EACH_ALSO,
     PACKED,
@@ -42,6 +41,8 @@ from attnprobe.corpus.streams import (
 )
 from attnprobe.errors import AttnprobeWarning, DataError
 
+#: What groups can be made of, for errors about text that says of no document in which it counts.
+_UNGROUPED = f"that could name groups: give a table, or a folder of folders with --by-group {FOLDER}"
 #: What errors call standard input.
 _PIPED = "standard input"
 #: The formats of coreference by extension: what they are called, how they are read, and how they are told by
@@ -59,7 +60,7 @@ def _read_lines(stream: BinaryIO, source: Source) -> Iterator[Document]:
 
 def _read_plain(lines: Iterable[str], name: str, source: Source) -> Iterator[Document]:
     source.refuse_columns(name)
-    source.refuse_group(name)
+    source.refuse(f"{name} is text without columns {_UNGROUPED}", "group_column")
     return (Document(line) for line in strip_ends(lines) if line.strip())
 
 
@@ -87,7 +88,7 @@ def open_anything(source: Source) -> OpenSource:
                 f"{source.spec} is a folder of queries and passages, which are for --objective retrieval; "
                 "give one file of it, such as corpus.jsonl."
             )
-        _refuse_options(replace(source, split=None), "queries and passages")
+        source.refuse(f"{source.spec} holds queries and passages", "config", *COLUMNS)
         return open_benchmark(path, source.split)
     if not media:
         return open_source(source)
@@ -98,16 +99,12 @@ def open_anything(source: Source) -> OpenSource:
         )
     column = source.text_column
     if column is not None and path.is_dir() and source.sees is not None:
-        _refuse_options(replace(source, text_column=None), "images")
+        source.refuse(f"{source.spec} holds images", "split", "config", *COLUMNS[1:])
         described = MediaFolder.open(path).described | {"kind": BOTH, "text_column": column}
         return OpenSource(_read_captions(path, column), str(described["name"]), described, BOTH)
     folder = MediaFolder.open(path, source.label_column)
-    if source.image_column is not None:
-        raise DataError(
-            f"{source.spec} holds images or sound; leave out --image-column, or name the column of captions "
-            "with --text-column."
-        )
-    _refuse_options(replace(source, label_column=None), "images or sound")
+    fields = ("image_column", "split", "config", "text_column", "pair_column", "document_column")
+    source.refuse(f"{source.spec} holds images or sound", *fields)
     described = folder.described | {"label_column": source.label_column}
     return OpenSource(folder, str(described["name"]), described, folder.kind)
 
@@ -118,40 +115,22 @@ def open_source(source: Source) -> OpenSource:
     return OpenSource(documents, str(described["name"]), described)
 
 
-def _refuse_options(source: Source, holds: str) -> None:
-    """Refuse options of tables and of the hub."""
-    given = {
-        "--split": source.split,
-        "--dataset-config": source.config,
-        "--text-column": source.text_column,
-        "--text-pair-column": source.pair_column,
-        "--label-column": source.label_column,
-        "--document-column": source.document_column,
-    }
-    for option, value in given.items():
-        if value is not None:
-            raise DataError(f"{source.spec} holds {holds}; leave out {option}.")
-
-
 def _read_captions(folder: Path, column: str) -> Iterator[Document]:
     """Read the images of a folder, each with its caption; those without one are left out.
 
     ``column``: of ``metadata.csv`` (or ``.jsonl``) in the folder.
     """
-    if not any((folder / name).is_file() for name in METADATA):
-        raise DataError(f"{folder} has no metadata.csv with captions; leave out --text-column.")
     media = MediaFolder.open(folder, column)
     if media.kind != IMAGE:
         raise DataError(f"{folder} holds {media.kind}; leave out --text-column.")
     captions = [(item.path, str(item.label or "").strip()) for item in media.items]
     silent = sum(not caption for _, caption in captions)
-    if silent == len(captions):
-        raise DataError(f"No image of {folder} has a caption; name another --text-column.")
     if silent:
         sentence = f"{silent:,} image{'s' * (silent > 1)} of {folder} without a caption left out."
         warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
     named = ((caption, Picture("a caption", path)) for path, caption in captions if caption)
-    return (Document(caption, image=picture) for caption, picture in named)
+    documents = (Document(caption, image=picture) for caption, picture in named)
+    return _require_text(documents, f"column {column!r} of {folder}")
 
 
 # ---- text
@@ -236,7 +215,7 @@ def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
     """Read files by their names, a text a line; the lines of a file are parts of one document."""
     source.refuse_columns(source.spec)
     if source.group_column != FOLDER:
-        source.refuse_group(source.spec)
+        source.refuse(f"{source.spec} is text without columns {_UNGROUPED}", "group_column")
     for path in sorted(find_files(folder, _is_text)):
         with open_file(path, str(path)) as stream:
             lines = strip_ends(decode_lines(stream, str(path)))
@@ -315,9 +294,8 @@ def _find_path(source: Source) -> Path | None:
         if looks_like_hub_id(source.spec) and path.suffix.lower() not in (*FORMATS, *PACKED):
             return None
         raise DataError(f"there is no file {source.spec}; check the path")
-    for option, value in (("--split", source.split), ("--dataset-config", source.config)):
-        if value is not None and not (extension in SHEETS and option == "--dataset-config"):
-            raise DataError(f"{source.spec} is not a hub dataset; leave out {option}")
+    fields = ("split",) if extension in SHEETS else ("split", "config")
+    source.refuse(f"{source.spec} is not a hub dataset", *fields)
     if folder and not named and (source.coreference or source.annotated or not holds_text(path)):
         raise DataError(f"{source.spec} is a folder; give one file of it")
     return None if named else path
@@ -350,8 +328,7 @@ def describe_source(source: Source) -> dict[str, Any]:
         "bytes": None if streams is None else size,
         "split": split,
     }
-    columns = ("config", "text_column", "pair_column", "label_column", "document_column")
-    described |= {name: getattr(source, name) for name in columns}
+    described |= {name: getattr(source, name) for name in ("config", *COLUMNS)}
     described |= {} if source.group_column is None else {"group_column": source.group_column}
     described |= {} if source.header else {"header": False}
     return described | ({"kind": "text"} if path is not None and path.is_dir() else {})

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from heapq import heappush, heappushpop
 from itertools import chain, islice
 from operator import attrgetter
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -44,33 +44,20 @@ def select(
     documents: Iterable[Document], limit: int | None, sample: int | None, seed: int, part: Part | None = None
 ) -> Iterator[Document]: ...
 def select(
-    documents: Iterable[Document] | MediaFolder,
-    limit: int | None,
-    sample: int | None,
-    seed: int,
-    part: Part | None = None,
+    documents: Any, limit: int | None, sample: int | None, seed: int, part: Part | None = None
 ) -> Iterator[Document] | MediaFolder:
     """Give the first ``limit`` documents, or all, or a ``sample`` of those, in order; or a part of these.
 
     Parts of one document, such as the sentences of a treebank with ``# newdoc`` or the rows with one value of
     ``--document-column``, are drawn together and count once, wherever they stand; the limit counts parts.
     """
-    if isinstance(documents, MediaFolder):
-        return replace(documents, items=tuple(_select(documents.items, limit, sample, seed, part, _whole)))
-    return _select(documents, limit, sample, seed, part, attrgetter("part_of"))
-
-
-def _select(
-    items: Iterable[Drawn],
-    limit: int | None,
-    sample: int | None,
-    seed: int,
-    part: Part | None,
-    group: Callable[[Drawn], str | None],
-) -> Iterator[Drawn]:
-    first = islice(items, None if limit is None else min(limit, sys.maxsize))  # which takes no more
-    chosen = first if sample is None else iter(draw_documents(first, sample, seed, group))
-    return chosen if part is None else take_part(chosen, part, group)
+    folder = isinstance(documents, MediaFolder)
+    items: Iterable[Any] = documents.items if folder else documents
+    name = _whole if folder else attrgetter("part_of")
+    chosen = islice(items, None if limit is None else min(limit, sys.maxsize))  # which takes no more
+    chosen = chosen if sample is None else draw_documents(chosen, sample, seed, name)
+    chosen = chosen if part is None else take_part(chosen, part, name)
+    return replace(documents, items=tuple(chosen)) if folder else iter(chosen)
 
 
 def take_part(
@@ -100,12 +87,10 @@ def draw_documents(
 ) -> list[Drawn]:
     """Draw documents at random, each subset of that size as likely as any other; all, if there are no more.
 
-    Each document has a key, the BLAKE2b of the seed and its name, and the smallest keys win. A document that
-    is not in the draw can't come back later, so the draw holds what it gives and no more, wherever the parts
-    of a document stand. It depends on nothing but the seed and the names, and a larger number adds documents
-    to those of a smaller one.
+    Each document has a key, the BLAKE2b of the seed and its name, and the smallest keys win; so the draw
+    holds what it gives and no more, wherever the parts of a document stand, and a larger number adds
+    documents to those of a smaller one.
 
-    ``items``: read once, and held only as long as they are in the draw.
     ``document``: names the document that an item is a part of; None of one that is whole, which is named by
     its place.
 

@@ -184,11 +184,11 @@ def _read_grade(cell: Any, where: str) -> int:
         grade = float(cell)
     except (ValueError, TypeError, OverflowError):
         grade = math.nan
-    if not (abs(grade) <= MOST_RELEVANT and grade.is_integer()):
-        raise DataError(
-            f"{where} has the score {shorten(repr(cell))}; scores are whole numbers up to {MOST_RELEVANT:,}."
-        )
-    return int(grade)
+    if abs(grade) <= MOST_RELEVANT and grade.is_integer():
+        return int(grade)
+    raise DataError(
+        f"{where} has the score {shorten(repr(cell))}; scores are whole numbers up to {MOST_RELEVANT:,}."
+    )
 
 
 def _read_items(files: Sequence[Path]) -> Iterator[tuple[str, Row]]:

@@ -3,14 +3,13 @@
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, BinaryIO
 
 from attnprobe.corpus.cells import (
     ANSWER_KEYS,
-    PEEK_ROWS,
     Row,
     Table,
     explain_damage,
@@ -140,8 +139,7 @@ def _get_objects(holder: dict[str, Any], key: str, name: str) -> list[dict[str, 
 def read_parquet(stream: BinaryIO, source: Source) -> Table:
     """Read the columns of text, numbers and categories, of lists of them, and of answers to questions.
 
-    Columns of bytes are read where those of the first rows are text in UTF-8; others are left out, but for
-    columns of links or images, which ``source.keep`` names.
+    Others are left out, but for columns of links or images, which ``source.keep`` names.
     """
     from pyarrow import parquet
 
@@ -153,47 +151,15 @@ def read_parquet(stream: BinaryIO, source: Source) -> Table:
         file = parquet.ParquetFile(stream, pre_buffer=False)
         schema = file.schema_arrow
         kept = source.keep(schema.names)
-        texts = _find_texts(file, [c.name for c in schema if c.name not in kept and _holds_bytes(c.type)])
-    columns = [c.name for c in schema if c.name in kept or c.name in texts or _is_read(c.type)]
+    columns = [column.name for column in schema if column.name in kept or _is_read(column.type)]
 
     def read() -> Iterator[Row]:
         with explain_damage(name, "parquet"):
             batches = file.iter_batches(batch_size=8 if kept else 256, columns=columns)  # images are large
             rows = chain.from_iterable(batch.to_pylist() for batch in batches)
-            for number, cells in enumerate(rows, start=1):
-                where = f"row {number} of {name}"
-                for column in texts:
-                    try:
-                        cells[column] = _decode(cells[column])
-                    except UnicodeDecodeError:
-                        raise DataError(
-                            f"{where} has bytes in column {column!r} that are no UTF-8; write the column "
-                            "again as text"
-                        ) from None
-                yield Row(where, cells)
+            yield from (Row(f"row {number} of {name}", cells) for number, cells in enumerate(rows, start=1))
 
     return Table(name, columns, read(), _read_class_names(schema.metadata))
-
-
-def _find_texts(file: Any, columns: Sequence[str]) -> set[str]:
-    first = next(file.iter_batches(batch_size=PEEK_ROWS, columns=columns), None) if columns else None
-    texts: set[str] = set()
-    if first is None:
-        return texts
-    for name in columns:
-        try:
-            if not any("\0" in str(_decode(cell)) for cell in first.column(name).to_pylist()):
-                texts.add(name)
-        except UnicodeDecodeError:
-            continue
-    return texts
-
-
-def _decode(cell: Any) -> Any:
-    """Make text of bytes."""
-    if isinstance(cell, list):
-        return [_decode(part) for part in cell]
-    return cell.decode() if isinstance(cell, bytes) else cell
 
 
 def _read_class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
@@ -201,14 +167,6 @@ def _read_class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple
         return find_class_names(json.loads((metadata or {})[b"huggingface"])["info"]["features"])
     except (ValueError, KeyError, TypeError, RecursionError):  # whatever else somebody put there
         return {}
-
-
-def _holds_bytes(kind: Any) -> bool:
-    from pyarrow import types
-
-    if types.is_dictionary(kind) or types.is_list(kind) or types.is_large_list(kind):
-        kind = kind.value_type
-    return types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
 
 
 def _is_read(kind: Any) -> bool:

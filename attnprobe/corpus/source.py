@@ -12,6 +12,18 @@ STDIN = "-"
 EMBEDDED = "embedded"
 #: What stands for the file that a document lies in, and for its folder, where a column of groups is named.
 FILE, FOLDER = "file", "folder"
+#: Fields of a source that are columns of texts, and the options of the command line that set fields.
+COLUMNS = ("text_column", "pair_column", "label_column", "document_column")
+OPTIONS = {
+    "split": "--split",
+    "config": "--dataset-config",
+    "text_column": "--text-column",
+    "pair_column": "--text-pair-column",
+    "label_column": "--label-column",
+    "document_column": "--document-column",
+    "group_column": "--by-group",
+    "image_column": "--image-column",
+}
 
 
 @dataclass(frozen=True)
@@ -38,25 +50,15 @@ class Source:
     order: Order | None = None  # in which documents are wanted; it says whether they come so
     keep: Callable[[Sequence[str]], Collection[str]] = lambda _: ()  # columns to be read whatever they hold
 
-    def refuse_columns(self, name: str) -> None:
-        """Refuse columns of what has none, which errors call ``name``."""
-        if self.image_column is not None:
-            raise DataError(f"{name} is text without columns; leave out --image-column")
-        if any((self.text_column, self.pair_column, self.label_column, self.document_column)):
-            raise DataError(
-                f"{name} is text without columns; leave out --text-column, --text-pair-column, "
-                "--label-column and --document-column, or rename it to .conll if it holds a word and its "
-                "label a line"
-            )
+    def refuse(self, why: str, *fields: str) -> None:
+        """Refuse options that mean nothing for what is read; ``why`` says what that is."""
+        for name in fields:
+            if getattr(self, name) is not None:
+                raise DataError(f"{why}; leave out {OPTIONS[name]}.")
 
-    def refuse_group(self, name: str) -> None:
-        """Refuse a column of groups of what has neither columns nor comments, which errors call ``name``."""
-        if self.group_column is not None:
-            raise DataError(
-                f"{name} is text without columns, which says of no document in which group it counts; give a "
-                "table with such a column, or a folder with a folder of .txt files for each group and "
-                f"--by-group {FOLDER}"
-            )
+    def refuse_columns(self, name: str) -> None:
+        """Refuse columns of text that has none, which errors call ``name``."""
+        self.refuse(f"{name} is text without columns", "image_column", *COLUMNS)
 
 
 @dataclass(frozen=True)

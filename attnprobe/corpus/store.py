@@ -79,7 +79,7 @@ class SequenceStore(Spool):
         counts: How often each token occurs, by its id.
         labels: Those of sequences that have one.
         annotated: Whether a sequence has an annotation.
-        strata: What the groups are called in which sequences count.
+        groups: What the groups are called in which sequences count.
     """
 
     def __init__(self, vocabulary: int) -> None:
@@ -88,8 +88,8 @@ class SequenceStore(Spool):
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
         self.labels: dict[int, Label] = {}
         self.annotated = False
-        self.strata: list[str] = []
-        self._in_stratum = array("i")
+        self.groups: list[str] = []
+        self._numbers_of_groups = array("i")
         self._starts, self._ends = array("q"), array("q")
         self._seconds, self._lengths = array("i"), array("i")
         self._documents, self._names = array("q"), array("Q")
@@ -113,9 +113,9 @@ class SequenceStore(Spool):
         return name_documents(np.array(self._names, np.uint64))
 
     @property
-    def in_stratum(self) -> NDArray[np.int32] | None:
-        """The group of each sequence, by its place among ``strata``; None where there are none."""
-        return np.array(self._in_stratum, np.int32) if self.strata else None
+    def group_numbers(self) -> NDArray[np.int32] | None:
+        """The group of each sequence, by its place among ``groups``; None where there are none."""
+        return np.array(self._numbers_of_groups, np.int32) if self.groups else None
 
     @property
     def digest(self) -> str:
@@ -139,11 +139,11 @@ class SequenceStore(Spool):
                 self._file.write(ids.tobytes() + content)
             marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|{written}"
             self._digest.update(ids.tobytes() + marks.encode("utf-8", "surrogatepass"))
-            if sequence.stratum is not None:
-                self._digest.update(f"{sequence.stratum!r}|".encode())
-                if sequence.stratum not in self.strata:  # there are few
-                    self.strata.append(sequence.stratum)
-                self._in_stratum.append(self.strata.index(sequence.stratum))
+            if sequence.group is not None:
+                self._digest.update(f"{sequence.group!r}|".encode())
+                if sequence.group not in self.groups:  # there are few
+                    self.groups.append(sequence.group)
+                self._numbers_of_groups.append(self.groups.index(sequence.group))
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
             self._starts.append(end)

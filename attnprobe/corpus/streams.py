@@ -7,7 +7,6 @@ import io
 import lzma
 import re
 import sys
-import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, cast
 
-from attnprobe.errors import AttnprobeWarning, DataError
+from attnprobe.errors import DataError
 
 #: Bytes of the longest line that is read. What has longer ones is no text, or never ends.
 LONGEST_LINE = 1 << 26
@@ -51,7 +50,6 @@ def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> It
     ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora. A file that has
     no ``\n`` at all, and ``\r`` instead, is one of an old Macintosh, whose lines end in it.
     """
-    warned = False
     for number, raw in enumerate(_read_lines(stream, name, longest), start=1):
         if b"\0" in raw:
             raise DataError(
@@ -62,14 +60,6 @@ def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> It
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError:
             raise DataError(f"line {number} of {name} is not UTF-8; save the file as UTF-8") from None
-        if not warned and "\r" in line.rstrip("\r\n"):
-            warned = True
-            warnings.warn(
-                f"line {number} of {name} has carriage returns inside, which are read as blanks: only line "
-                "feeds end a line.",
-                AttnprobeWarning,
-                stacklevel=2,
-            )
         yield line
 
 

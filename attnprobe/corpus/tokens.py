@@ -172,7 +172,7 @@ class TokenSequence:
     label: Label | None = None
     document: int = 0
     name: int = 0
-    stratum: str | None = None
+    group: str | None = None
     annotation: TokenAnnotation | None = None
     awaited: PendingLinks | None = None
     crossed: TokenAnnotation | None = None
@@ -267,7 +267,7 @@ class SequenceReader:
                 if sequences:
                     name = document.digest
                     number = self._numbers.number(None if document.part_of is None else name)
-                    known = {"document": number, "name": name, "stratum": document.group}
+                    known = {"document": number, "name": name, "group": document.group}
                     for sequence in sequences:
                         yield replace(sequence, label=document.label, **known)
 

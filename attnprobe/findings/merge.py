@@ -210,7 +210,7 @@ class _Whole:
             if new and not shared:
                 self.beside[name] += job.beside[name]
         sequences, tokens = whole.sequences + more.sequences, whole.tokens + more.tokens
-        self.measurement = Measurement(sums, sequences, tokens, whole.add_strata(more))
+        self.measurement = Measurement(sums, sequences, tokens, whole.add_groups(more))
         self.jobs.append(replace(job, sums={}))
         self._texts |= job.telling_texts
 

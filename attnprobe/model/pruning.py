@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError, ModelError, UsageError
-from attnprobe.files import held, name_unfinished, tidy
+from attnprobe.files import name_unfinished
 from attnprobe.model.configuration import read_config, weights_error
 from attnprobe.model.folders import RECORD, check_free, read_object, write_error
 from attnprobe.model.private import Conv1D, find_auto_class
@@ -315,22 +315,20 @@ def save_pruned(
 def _stage_folder(target: Path) -> Iterator[Path]:
     """Make a folder that takes the target's place once it is whole."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    tidy(target.parent)
     staged = name_unfinished(target)
     staged.mkdir()
     try:
-        with held(staged):
-            yield staged
-            if not target.exists():
-                staged.rename(target)
-                return
-            before = target.rename(staged.with_suffix(".old"))
-            try:
-                staged.rename(target)
-            except BaseException:
-                before.rename(target)
-                raise
-            shutil.rmtree(before, ignore_errors=True)
+        yield staged
+        if not target.exists():
+            staged.rename(target)
+            return
+        before = target.rename(staged.with_suffix(".old"))
+        try:
+            staged.rename(target)
+        except BaseException:
+            before.rename(target)
+            raise
+        shutil.rmtree(before, ignore_errors=True)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
 

@@ -199,7 +199,7 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
             digests.append(picture.digest)
             shapes.append(tuple((key, *value.shape) for key, value in inputs.items()))
             ids = inputs["input_ids"][0].tolist()
-            yield TokenSequence(ids, document=number, name=name, stratum=document.group)
+            yield TokenSequence(ids, document=number, name=name, group=document.group)
 
     store.extend(reader.check(read_sequences()))
     if not pairs:

@@ -91,10 +91,10 @@ def request_roles(
     if repeated is not None:
         corpora.append(CorpusRequest(repeated, [INDUCTION, DUPLICATE], call.corpus, "random tokens"))
     first, *others = sources.items()
-    asked: dict[str, Any] = {"thresholds": read_thresholds(options.get("thresholds"))}
+    question: dict[str, Any] = {"thresholds": read_thresholds(options.get("thresholds"))}
     if options.get("links") is not None:
-        asked["links"] = options.get("links_name") or "links"
-    facts = {"command": describe_call("roles"), "dataset": first[1].described, "asked": asked}
+        question["links"] = options.get("links_name") or "links"
+    facts = {"command": describe_call("roles"), "dataset": first[1].described, "asked": question}
     if others:
         facts["other_datasets"] = {name: source.described for name, source in others}
     return TableRequest(corpora, first[1].name, facts, ROLES, layers)

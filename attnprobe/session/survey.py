@@ -60,10 +60,10 @@ class TextSurvey:
         tabulation: "Tabulation | None" = None,
         *,
         checkpoint: "Checkpoint | None" = None,
-        asked: Mapping[str, Any] | None = None,
+        question: Mapping[str, Any] | None = None,
         as_far_as_possible: bool = False,
     ) -> HeadTable:
-        """Measure statistics, and tabulate them, by default one row a head; ``asked`` is for the record."""
+        """Measure statistics, and tabulate them, by default one row a head; ``question`` goes on record."""
         from attnprobe.statistics.statistic import apply_weights
         from attnprobe.statistics.tabulation import HEADS
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
@@ -75,8 +75,8 @@ class TextSurvey:
         )
         facts: dict[str, Any] = {"command": describe_call(self.name), "dataset": source.described}
         groups = {} if options.get("by_group") is None else {"by_group": options["by_group"]}
-        if groups or asked is not None:
-            facts["asked"] = {**(asked or {}), **groups}
+        if groups or question is not None:
+            facts["asked"] = {**(question or {}), **groups}
         request = TableRequest(
             [corpus], source.name, facts, tabulation or HEADS, parse_layers(options.get("layers"))
         )

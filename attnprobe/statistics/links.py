@@ -192,9 +192,9 @@ def by_label_and_group_table(
     group, given what was chosen, and ``p_adjusted`` counts its rows.
     """
     build = partial(by_label_table, statistic, task, title, measurement, statistics, labels)
-    table, strata = build(), measurement.strata
-    groups = {name: build(part=strata[name].sums[statistic.name]) for name in sort_groups(strata)}
-    stacked = stack_groups(table, groups, strata)
+    table, by_group = build(), measurement.groups
+    groups = {name: build(part=by_group[name].sums[statistic.name]) for name in sort_groups(by_group)}
+    stacked = stack_groups(table, groups, by_group)
     # All parts have the same rows; those of one label and direction stand together.
     order = sorted(range(len(stacked)), key=lambda row: row % len(table))
     data = {name: [cells[row] for row in order] for name, cells in stacked.data.items()}

@@ -25,7 +25,7 @@ from attnprobe.sums.links import FAR, Key
 
 if TYPE_CHECKING:
     from attnprobe.attention.layout import Layout
-    from attnprobe.corpus.batch import Strata
+    from attnprobe.corpus.batch import Groups
     from attnprobe.kernels.words import Ints, Rows
 
 
@@ -71,12 +71,12 @@ class Questions:
         return np.logical_or.reduceat(inside, self.answers[:, 0], 0)
 
 
-def part_by_stratum(questions: Questions, strata: Strata) -> Questions:
+def part_by_group(questions: Questions, groups: Groups) -> Questions:
     """Let questions count by group of documents, whose name begins each key."""
     question, key, sequence = questions.entries.T
-    number = len(strata.names)
-    pairs, place = np.unique(key * number + strata.of[sequence], return_inverse=True)
-    keys = tuple((strata.names[pair % number], *questions.keys[pair // number]) for pair in pairs.tolist())
+    number = len(groups.names)
+    pairs, place = np.unique(key * number + groups.of[sequence], return_inverse=True)
+    keys = tuple((groups.names[pair % number], *questions.keys[pair // number]) for pair in pairs.tolist())
     return replace(questions, keys=keys, entries=np.stack([question, place, sequence], 1))
 
 

@@ -51,7 +51,7 @@ class Tabulation:
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
         """Make the table; of groups of documents, one after the other, if the measurement has some."""
-        if not measurement.strata:
+        if not measurement.groups:
             return self._tabulate(title, measurement, statistics, labels)
         if self.build_groups is not None:
             return self.build_groups(title, measurement, statistics, labels)
@@ -67,7 +67,7 @@ class Tabulation:
         tables = [self.build(title, measurement, as_it_is, labels)] if as_it_is else []
         if plain:
             sums = {of.name: measurement.sums[name] for name, of in plain.items() if name in measurement.sums}
-            weighted = replace(measurement, sums=sums, strata={})
+            weighted = replace(measurement, sums=sums, groups={})
             table = self.build(title, weighted, [*plain.values()], labels)
             tables = _add_weighted(tables, table, labels.every_note, stacked=self.stacked)
         if lengths:
@@ -155,17 +155,17 @@ def tabulate_groups(build: Callable[[Measurement], HeadTable], measurement: Meas
     Cochran's Q over groups; ``NAME_q_p``, see ``compare_groups``; ``NAME_q_p_adjusted``, corrected for the
     number of rows (Holm). What numbers choose, such as an offset, is chosen for each group by itself.
     """
-    strata = measurement.strata
-    groups = {name: build(strata[name]) for name in sort_groups(strata)}
-    table = stack_groups(build(measurement), groups, strata)
-    return _add_tests(table, {name: strata[name].documents for name in groups})
+    by_group = measurement.groups
+    groups = {name: build(by_group[name]) for name in sort_groups(by_group)}
+    table = stack_groups(build(measurement), groups, by_group)
+    return _add_tests(table, {name: by_group[name].documents for name in groups})
 
 
 def stack_groups(
-    whole: HeadTable, groups: Mapping[str, HeadTable], strata: Mapping[str, Measurement]
+    whole: HeadTable, groups: Mapping[str, HeadTable], by_group: Mapping[str, Measurement]
 ) -> HeadTable:
     """Put the rows of all groups above those of each group."""
-    notes = [*_describe_groups({name: strata[name] for name in groups}), *whole.notes]
+    notes = [*_describe_groups({name: by_group[name] for name in groups}), *whole.notes]
     # What is merged is called so already.
     title = f"{whole.title.removesuffix(_BY_GROUP)}{_BY_GROUP}"
     return replace(stack_rows([(ALL_GROUPS, whole), *groups.items()], GROUP, notes), title=title)

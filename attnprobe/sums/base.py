@@ -87,7 +87,7 @@ def select_prefix(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
 
 
-_SEEN, _STRATA = "seen", "strata"
+_SEEN, _GROUPS = "seen", "groups"
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ class Measurement:
         sums: For each statistic, what is kept; cells (layer, head or pair, ...).
         sequences: Sequences seen.
         tokens: Tokens seen.
-        strata: The same by group of documents, where groups were asked for.
+        groups: The same by group of documents, where groups were asked for.
     """
 
     sums: Mapping[str, Any]
     sequences: int = 0
     tokens: int = 0
-    strata: Mapping[str, "Measurement"] = field(default_factory=dict)
+    groups: Mapping[str, "Measurement"] = field(default_factory=dict)
 
     @property
     def documents(self) -> int:
@@ -116,30 +116,30 @@ class Measurement:
         """Keep some statistics."""
         kept = list(names)
         sums = {name: self.sums[name] for name in kept}
-        strata = {name: group.of(kept) for name, group in self.strata.items()}
-        return Measurement(sums, self.sequences, self.tokens, strata)
+        groups = {name: group.of(kept) for name, group in self.groups.items()}
+        return Measurement(sums, self.sequences, self.tokens, groups)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         arrays: dict[str, NDArray[Any]] = {_SEEN: np.array([self.sequences, self.tokens], np.int64)}
         for name, part in self.sums.items():
             arrays |= add_prefix(name, part.arrays())
-        if self.strata:
+        if self.groups:
             # numpy's strings are all as long as the longest, and end before a NUL.
-            arrays[_STRATA] = np.frombuffer(json.dumps([*self.strata]).encode(), np.uint8)
-            for place, group in enumerate(self.strata.values()):
-                arrays |= add_prefix(f"{_STRATA}/{place}", group.arrays())
+            arrays[_GROUPS] = np.frombuffer(json.dumps([*self.groups]).encode(), np.uint8)
+            for place, group in enumerate(self.groups.values()):
+                arrays |= add_prefix(f"{_GROUPS}/{place}", group.arrays())
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, kinds: Mapping[str, type[Sum]]) -> "Measurement":
         sums = {name: kind.from_arrays(select_prefix(arrays, name)) for name, kind in kinds.items()}
         sequences, tokens = arrays[_SEEN].astype(int).tolist()
-        names = json.loads(arrays[_STRATA].tobytes()) if _STRATA in arrays else []
-        strata = {
-            str(name): cls.from_arrays(select_prefix(arrays, f"{_STRATA}/{place}"), kinds)
+        names = json.loads(arrays[_GROUPS].tobytes()) if _GROUPS in arrays else []
+        groups = {
+            str(name): cls.from_arrays(select_prefix(arrays, f"{_GROUPS}/{place}"), kinds)
             for place, name in enumerate(names)
         }
-        return cls(sums, sequences, tokens, strata)
+        return cls(sums, sequences, tokens, groups)
 
     def join_pass(self, other: "Measurement") -> "Measurement":
         """Put what another pass measured of the same sequences beside this."""
@@ -151,24 +151,24 @@ class Measurement:
         """Put what was measured of other sequences beside this, which goes on counting its own."""
         if self.sums.keys() & other.sums.keys():
             raise ValueError("what was measured twice adds up, and does not belong side by side")
-        if self.strata.keys() != other.strata.keys():
+        if self.groups.keys() != other.groups.keys():
             raise ValueError("only measurements of the same groups belong side by side")
-        strata = {name: group.join(other.strata[name]) for name, group in self.strata.items()}
-        return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens, strata)
+        groups = {name: group.join(other.groups[name]) for name, group in self.groups.items()}
+        return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens, groups)
 
     def __add__(self, other: "Measurement") -> "Measurement":
         if self.sums.keys() != other.sums.keys():
             raise ValueError("only measurements of the same statistics add up")
         merged = {name: self.sums[name] + other.sums[name] for name in self.sums}
         sequences, tokens = self.sequences + other.sequences, self.tokens + other.tokens
-        return Measurement(merged, sequences, tokens, self.add_strata(other))
+        return Measurement(merged, sequences, tokens, self.add_groups(other))
 
-    def add_strata(self, other: "Measurement") -> dict[str, "Measurement"]:
+    def add_groups(self, other: "Measurement") -> dict[str, "Measurement"]:
         """Add up what was measured of each group, in either or in both."""
-        strata = dict(self.strata)
-        for name, group in other.strata.items():
-            strata[name] = strata[name] + group if name in strata else group
-        return strata
+        groups = dict(self.groups)
+        for name, group in other.groups.items():
+            groups[name] = groups[name] + group if name in groups else group
+        return groups
 
 
 def pack(arrays: Arrays) -> str:

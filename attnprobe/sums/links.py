@@ -88,12 +88,12 @@ class LinkCounts(Sum):
         counts = {name: getattr(ours, name) + getattr(theirs, name) for name in _BY_KEY}
         return replace(ours, left_out=self.left_out + other.left_out, **counts)
 
-    def take_stratum(self, name: str) -> Self:
+    def take_group(self, name: str) -> Self:
         """Give the counts of one group of documents, where each key begins with the name of its group."""
         counts = self._rename_keys([key[1:] if key[0] == name else None for key in self.keys])
         return replace(counts, left_out=np.zeros_like(self.left_out))
 
-    def join_strata(self) -> Self:
+    def join_groups(self) -> Self:
         """Give the counts over all groups of documents, where each key begins with the name of its group."""
         return self._rename_keys([key[1:] for key in self.keys])
 

@@ -24,7 +24,7 @@ from attnprobe.statistics.alignment import (
     ask_alignment,
     compute_rates,
 )
-from attnprobe.statistics.questions import Questions, part_by_stratum
+from attnprobe.statistics.questions import Questions, part_by_group
 from attnprobe.statistics.rules import INPUT, OUTPUT
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.documents import find_block
@@ -130,8 +130,8 @@ class LinkScorer:
         if kind not in self._indices:
             ask: Any = self._statistic.function
             questions: Questions = ask(layout)
-            if self._batch.strata is not None:
-                questions = part_by_stratum(questions, self._batch.strata)
+            if self._batch.groups is not None:
+                questions = part_by_group(questions, self._batch.groups)
             self._indices[kind] = QuestionIndex(questions, self._batch)
         index = self._indices[kind]
         if layer == len(self.layers):

@@ -91,15 +91,15 @@ def sum_values(
     values: Values, kinds: Mapping[str, Any], constants: Mapping[str, Sum], batch: Batch
 ) -> Measurement:
     """Sum up what was found in each sequence of a batch, (sequence, ...), and in each group of documents."""
-    documents, strata = batch.members if batch.names is None else batch.names, batch.strata
+    documents, by_group = batch.members if batch.names is None else batch.names, batch.groups
 
     def sum_up(members: Ints, clusters: Ints | None, group: str | None = None) -> Measurement:
         sums: dict[str, Any] = dict(constants)
         for name, kind in kinds.items():
             cells = values[name]
             if isinstance(cells, LinkCounts):
-                if strata is not None:
-                    cells = cells.join_strata() if group is None else cells.take_stratum(group)
+                if by_group is not None:
+                    cells = cells.join_groups() if group is None else cells.take_group(group)
             elif not isinstance(cells, Sum):
                 cells = kind.of(cells[members].astype(np.float64), clusters, documents[members])
             sums[name] = cells
@@ -107,10 +107,10 @@ def sum_values(
         return Measurement(sums, len(members), batch.size // len(batch) * len(members))
 
     whole = sum_up(np.arange(len(batch)), batch.clusters)
-    if strata is None:
+    if by_group is None:
         return whole
-    groups = {name: sum_up(part, strata.clusters[part], name) for name, part in strata.parts()}
-    return replace(whole, strata=groups)
+    groups = {name: sum_up(part, by_group.clusters[part], name) for name, part in by_group.parts()}
+    return replace(whole, groups=groups)
 
 
 def measure_parameters(

@@ -94,10 +94,6 @@ def frame(out):
                  "--random-orders", "0"],
                 ["prune", "--by", "fisher", "--step", "1", "--random-orders", "0"],
             ),
-            (
-                ["--measure", "prune", "--prune-by", "lrp", "--seed", "7", "--rerank", "--rank-data", "DATA"],
-                ["prune", "--by", "lrp", "--seed", "7", "--rerank", "--rank-data", "DATA"],
-            ),
         )),
     ],
     ids=" ".join,
@@ -105,7 +101,6 @@ def frame(out):
 def test_every_step_is_a_run_of_its_own(invoke, training, checkpoints, data, measure, own):
     """Of all four steps for the measure that is the default, of two for the others."""
     steps, given = (STEPS[1::2], checkpoints[1::2]) if measure else (STEPS, [training / "checkpoint-*"])
-    measure, own = ([str(data) if word == "DATA" else word for word in words] for words in (measure, own))
     code, out, error = invoke("dynamics", *given, "-d", data, *measure)
     assert code == 0, error
     found = frame(out)
@@ -254,7 +249,6 @@ def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
         (["run/*", "--measure", "entropy", "--metric", "loss"], "--metric is for --measure prune"),
         (["run/*", "--measure", "rank", "--method", "lrp"], "--method is for --measure importance"),
         (["run/*", "--content-only"], "--content-only is for --method confidence"),
-        (["run/*", "-d", "-", "--measure", "prune", "--rank-data", "-"], "read once"),
         (["run/*", "-o", "run/checkpoint-50/config.json"], "--overwrite"),
     ],
 )

@@ -71,33 +71,6 @@ def name(request):
     return request.param
 
 
-@pytest.mark.parametrize("room", [4, 6, 9])
-def test_windows_hold_what_is_whole(tokenizer, name, room):
-    fast = tokenizer(name)
-    reader = SequenceReader(fast, room + len(fast("a")["input_ids"]) - 1)
-    whole = next(iter(SequenceReader(fast, 100).read([Document(TEXT, annotation=chained(TEXT))])))
-    windows = list(reader.read([Document(TEXT, annotation=chained(TEXT))]))
-    assert len(windows) > 1
-    length, at = reader.max_length - len(reader.frame), len(reader.frame.before)
-
-    def inside(span, number):
-        return number * length <= span.start - at and span.stop - at <= (number + 1) * length
-
-    for number, window in enumerate(windows):
-        kept = [word for word in whole.annotation.words if inside(word, number)]
-        assert [(w.start - at, w.stop - at) for w in window.annotation.words] == [
-            (word.start - at - number * length, word.stop - at - number * length) for word in kept
-        ]
-        links = [
-            one for one in whole.annotation.links if inside(one.source, number) and inside(one.target, number)
-        ]
-        assert len(window.annotation.links) == len(links)
-        assert window.annotation.cut
-    found = sum(len(window.annotation.links) for window in windows)
-    assert reader.reading.links == len(TEXT.split()) - 1
-    assert reader.reading.links_lost == reader.reading.links - found > 0
-
-
 #: Accents, marks that combine, emoji of several characters, scripts without blanks and from right to left.
 WORDS = [
     "dog", "dogs", "café", "cafe\u0301", "nai\u0308ve", "東京は雨", "東京", "हिन्दी", "שָׁלוֹם", "می\u200cخواهم",  # noqa: RUF001
@@ -254,20 +227,6 @@ def test_parts_of_speech_of_a_decoder(tokenizer):
     assert beside.decoder.parts_of_speech == ("", "NOUN")
     assert beside.cross.parts_of_speech == ("", "NOUN")
     assert beside.cross.key_parts_of_speech == encoder.parts_of_speech
-
-
-def test_words_of_one_token_are_one(tokenizer):
-    """ "du" stands for "de le"; and a token that WordPiece does not know covers two atoms."""
-    fast = tokenizer("bert")
-    whole, one, other = Span(0, 3), Span(0, 1), Span(1, 2)
-    links = (Link(one, other, ""), Link(one, Span(4, 7), "", also=(other,)))
-    annotation = Annotation((whole, whole, Span(4, 7)), links)
-    reader = SequenceReader(fast, 20)
-    (sequence,) = reader.read([Document("dog cat", annotation=annotation)])
-    assert sequence.annotation.words == (TokenSpan(1, 2), TokenSpan(2, 3))
-    (link,) = sequence.annotation.links  # nothing tells the ends of the other apart
-    assert (link.source, link.target, link.also) == (TokenSpan(1, 2), TokenSpan(2, 3), ())
-    assert (reader.reading.links, reader.reading.links_lost) == (2, 1)
 
 
 class TestLinks:

@@ -41,10 +41,6 @@ class TestPlan:
         order = np.concatenate(plan_batches(lengths, budget)).tolist()
         assert order == sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
 
-    def test_longer_than_the_budget_is_alone(self):
-        planned = plan_batches(np.array([9, 9, 2, 2], np.int32), 4)
-        assert [batch.tolist() for batch in planned] == [[0], [1], [2, 3]]
-
 
 class TestStore:
     """The corpus on disk."""
@@ -65,18 +61,6 @@ class TestStore:
         for index in (3, 0, 2, 1, 1):
             assert store.ids(index).tolist() == self.SEQUENCES[index].ids
             assert store.second(index) == self.SEQUENCES[index].second
-
-    def test_grows_between_readings(self, store: SequenceStore):
-        assert store.lengths.tolist() == [4, 5, 1, 2]
-        store.ids(0)
-        store.extend([TokenSequence([4, 4])])
-        assert store.ids(4).tolist() == [4, 4]
-        assert store.ids(0).tolist() == [2, 7, 7, 3]
-        assert store.counts[4] == 2
-
-    def test_ids_beyond_the_vocabulary_are_counted(self, store: SequenceStore):
-        store.extend([TokenSequence([12])])
-        assert store.counts[10:].tolist() == [0, 0, 1]
 
     def test_the_file_is_gone_afterwards(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -131,12 +115,6 @@ class TestFeatures:
             assert (cut.names > 0).all()
             assert (cut.clusters == np.where(np.array(documents) == 1, cut.names, -1)).all()
 
-    def test_types_tell_the_texts_of_a_pair_apart(self, batches: Callable[..., Batches]):
-        types = {batch.ids.shape[1]: batch.inputs["token_type_ids"] for batch in batches()}
-        assert types[7].tolist() == [[0, 0, 0, 0, 1, 1, 1]]
-        assert not types[4].any()
-        assert not types[6].any()
-
     @pytest.mark.parametrize("content_only", [False, True])
     def test_marks(
         self, batches: Callable[..., Batches], tokenizer: PreTrainedTokenizerFast, content_only: bool
@@ -158,20 +136,6 @@ class TestFeatures:
 
 class TestUnseen:
     """Tokens that only the model makes."""
-
-    @pytest.mark.parametrize(
-        ("media", "placed"),
-        [
-            (MediaTokens(5), True),
-            (MediaTokens(5, scattered=True), False),
-            (MediaTokens(5, scattered=True, grid=Grid(1, 2, 2)), True),
-            (MediaTokens(5, grid=Grid(1, 2, 2)), True),
-        ],
-    )
-    def test_places(self, media: MediaTokens, placed: bool):
-        layout = media.layout(3, 5)
-        assert layout.comparable == placed
-        assert (layout.keys.batch, layout.keys.length) == (3, 5)
 
     def test_outside_of_the_grid(self):
         keys = MediaTokens(8, True, Grid(2, 2, 2), content_only=True).layout(1, 8).keys

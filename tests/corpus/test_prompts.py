@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from attnprobe.corpus.document import Annotation, Document, Link, Span, Tag
+from attnprobe.corpus.document import Annotation, Document, Link
 from attnprobe.corpus.links import find_words
 from attnprobe.corpus.tokens import SequenceReader, count_prompt_tokens
 
@@ -61,27 +61,6 @@ class TestPrompts:
         )
         cut = tokenizer(prompt + TEXT, truncation=True, max_length=reader.max_length)["input_ids"]
         assert first.ids == found[0].ids == cut
-
-    def test_labels_of_words(self, tokenizer, prompt):
-        tags = tuple(Tag(word, number) for number, word in enumerate(WORDS))
-        document = Document(TEXT, annotation=Annotation(tags=tags))
-        (plain,) = SequenceReader(tokenizer, 100).read([document])
-        (prompted,) = SequenceReader(tokenizer, 100, prompt=prompt).read([document])
-        expected, found = (
-            {tag.name: one.ids[tag.position] for tag in one.annotation.tags} for one in (plain, prompted)
-        )
-        assert found.keys() == expected.keys()
-        assert {n: found[n] for n in list(found)[1:]} == {n: expected[n] for n in list(found)[1:]}
-
-    def test_pairs(self, tokenizer, prompt):
-        words = (*WORDS[:2], Span(0, 1, "pair"), Span(2, 5, "pair"))
-        links = (Link(WORDS[1], words[3], "rival"),)
-        document = Document(TEXT, "a cat ran", annotation=Annotation(words, links))
-        (sequence,) = SequenceReader(tokenizer, 100, prompt=prompt).read([document])
-        assert sequence.ids == tokenizer(prompt + TEXT, "a cat ran")["input_ids"]
-        ((source, target),) = spell_links(tokenizer, sequence)
-        assert source == tokenizer.decode(tokenizer.encode("river", add_special_tokens=False)).strip()
-        assert target == tokenizer.decode(tokenizer.encode("cat", add_special_tokens=False)).strip()
 
 
 def test_tokens_of_a_prompt(tiny):

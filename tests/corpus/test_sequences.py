@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.corpus import tokens as reading
 from attnprobe.corpus.document import Document
-from attnprobe.corpus.tokens import Frame, SequenceReader, TokenSequence
+from attnprobe.corpus.tokens import Frame, SequenceReader
 from attnprobe.errors import AttnprobeError
 
 Tokenizers = Callable[[str], PreTrainedTokenizerFast]
@@ -172,11 +172,6 @@ class TestWindows:
         assert reader.reading.truncated == int(len(ids) > room)
         assert (reader.reading.cut, reader.reading.windows) == (0, 0)
 
-    def test_a_short_text_is_what_the_tokenizer_makes_of_it(self, tokenizer: Tokenizers, name: str):
-        (sequence,), _ = read(tokenizer(name), ["the dog ran ."], 100)
-        ids = tokenizer(name)("the dog ran .")["input_ids"]
-        assert sequence == TokenSequence(ids, name=Document("the dog ran .").digest)
-
     def test_no_room_for_text(self, tokenizer: Tokenizers, name: str):
         special = len(Frame.of(tokenizer(name)))
         with pytest.raises(
@@ -207,16 +202,6 @@ class TestPairs:
         assert reader.reading.truncated == 1
         expected = tokenizer(name)(*self.PAIR, truncation="longest_first", max_length=length)
         assert sequence.ids == expected["input_ids"]
-
-    def test_no_room_for_both(self, tokenizer: Tokenizers, name: str):
-        """A window that holds the frame of a pair and nothing more gives no sequence of special tokens."""
-        tiny = tokenizer(name)
-        special = len(tiny(*self.PAIR)["input_ids"]) - sum(len(bare(tiny, text)) for text in self.PAIR)
-        if special <= len(tiny("")["input_ids"]):
-            pytest.skip("a pair needs no more special tokens than a single text")
-        sequences, reader = read(tiny, [self.PAIR], special)
-        assert not sequences
-        assert reader.reading.empty == 1
 
 
 def test_reading_is_lazy(tokenizer: Tokenizers, monkeypatch: pytest.MonkeyPatch):
@@ -251,11 +236,6 @@ class TestSpelledOut:
             assert sequence.ids == tiny(*pair)["input_ids"]
             assert reader.reading.spelled == 1
 
-    @pytest.mark.parametrize("name", NAMES)
-    def test_not_what_frames_a_text(self, tokenizer: Tokenizers, name: str):
-        _, reader = read(tokenizer(name), [WORDS, ("the dog", "a cat")], 12)
-        assert reader.reading.spelled == 0
-
 
 class TestWithoutUnknown:
     """A tokenizer that has no token for what it doesn't know."""
@@ -276,10 +256,3 @@ class TestWithoutUnknown:
         reader = SequenceReader(tokenizer, 8)
         with pytest.raises(AttnprobeError, match=r"no token for, and its vocabulary lacks .*UNK"):
             list(reader.read([Document("a b"), Document("a snowman")]))
-
-    def test_refused_in_pairs(self, tokenizer: Any):
-        with pytest.raises(AttnprobeError, match=r"no token for"):
-            list(SequenceReader(tokenizer, 8).read([Document("a b", "a snowman")]))
-
-    def test_read_where_nothing_is_unknown(self, tokenizer: Any):
-        assert [found.ids for found in SequenceReader(tokenizer, 8).read([Document("a b")])] == [[0, 1]]

@@ -16,7 +16,6 @@ from attnprobe.corpus.vocabulary import (
     is_punctuation,
     rank_types,
     read_frequencies,
-    spell_token,
 )
 from attnprobe.errors import AttnprobeError
 
@@ -54,16 +53,6 @@ def test_is_punctuation(text: str, expected: bool):
     assert is_punctuation(text) is expected
 
 
-@pytest.mark.parametrize(("name", "token", "expected"), [
-    ("bert", "dog", "dog"), ("bert", "##ing", "ing"), ("bert", "##!", "!"), ("bert", "#", "#"),
-    ("t5", "▁dog", "dog"), ("t5", "▁", ""), ("t5", ",", ","), ("t5", "▁,", ","),
-    ("roberta", "Ġthe", "the"), ("roberta", "Ġ,", ","), ("roberta", "Ġ", ""),
-])  # fmt: skip
-def test_surface(tokenizer: Tokenizers, name: str, token: str, expected: str):
-    tiny = tokenizer(name)
-    assert spell_token(tiny, tiny.convert_tokens_to_ids(token)) == expected
-
-
 class TestKinds:
     """First, separator, punctuation."""
 
@@ -72,12 +61,6 @@ class TestKinds:
         assert found["first"] == ["[CLS]"]
         assert found["separator"] == ["[SEP]", "[SEP]"]
         assert found["punctuation"] == ["'", ",", ".", ".", ".", "$", "(", "!", ")"]
-
-    def test_special_tokens_spelled_out_in_the_text(self, marked: Callable[..., dict[str, list[str]]]):
-        found = marked("bert", "the [SEP] dog [CLS] ran")
-        assert found["first"] == ["[CLS]"]  # the leading one only
-        assert found["separator"] == ["[SEP]", "[SEP]"]
-        assert found["punctuation"] == []
 
     @pytest.mark.parametrize(("name", "framing"), [
         ("bert", {"[CLS]", "[SEP]", "[PAD]"}), ("roberta", {"<s>", "</s>", "<pad>"}),
@@ -183,11 +166,6 @@ class TestFile:
     def test_a_piece_is_not_the_word_that_is_spelled_alike(self, read: Callable[..., dict[str, float]]):
         """``s`` is a word of its own; ``##s`` has no frequency unless the file gives it."""
         assert read("s\t7\n") == {"s": 7}
-
-    @pytest.mark.parametrize(("model", "name"), [("t5", "▁dog"), ("roberta", "Ġthe")])
-    def test_tokens_as_they_are_spelled(self, read: Callable[..., dict[str, float]], model: str, name: str):
-        assert read(f"{name[1:]}\t5\n", model)[name] == 5
-        assert read(f"{name}\t6\n{name[1:]}\t5\n", model)[name] == 6
 
     @pytest.mark.parametrize("line", ["dog", "dog\tmany", "dog\t-1", "dog\tnan", "dog\tinf", "\t5"])
     def test_a_line_that_is_none(self, read: Callable[..., dict[str, float]], line: str):

@@ -1,7 +1,5 @@
 """Attention rows of every awkward kind, and a way to change the number of threads for a while."""
 
-from collections.abc import Callable, Iterator
-
 import pytest
 import torch
 from torch import Tensor
@@ -20,12 +18,6 @@ def peaked(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return (torch.randn(shape, generator=generator) * 30).softmax(-1)
 
 
-def alike(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Draw heads that hardly differ."""
-    base = torch.randn(shape[0], 1, *shape[2:], generator=generator)
-    return (base + 1e-3 * torch.randn(shape, generator=generator)).softmax(-1)
-
-
 def uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Give every key the same."""
     return torch.full(shape, 1 / shape[-1])
@@ -37,20 +29,13 @@ def one_hot(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return torch.nn.functional.one_hot(place, shape[-1]).float()
 
 
-def gapped(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-    """Draw rows in which about half of the keys have exactly zero."""
-    rows = torch.rand(shape, generator=generator) * (torch.rand(shape, generator=generator) < 0.5)
-    rows[..., 0] += 0.1
-    return rows / rows.sum(-1, keepdim=True)
-
-
 def denormal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     """Draw one-hot rows whose other probabilities are below the smallest normal float32."""
     tiny = torch.rand(shape, generator=generator) * 1e-39
     return torch.where(one_hot(shape, generator) > 0, torch.tensor(1.0), tiny)
 
 
-KINDS = (random, peaked, alike, uniform, one_hot, gapped, denormal)
+KINDS = (random, peaked, uniform, one_hot, denormal)
 
 
 @pytest.fixture(params=KEYS, ids=lambda keys: f"{keys}-keys")
@@ -64,11 +49,3 @@ def rows(request: pytest.FixtureRequest, keys: int) -> Tensor:
     """Rows (batch 2, head 3, query 7, key) of each kind; as many queries as keys, up to seven."""
     generator = torch.Generator().manual_seed(keys)
     return request.param((2, 3, min(7, keys), keys), generator)
-
-
-@pytest.fixture
-def threads() -> Iterator[Callable[[int], None]]:
-    """Set the number of threads; it is put back afterwards."""
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)

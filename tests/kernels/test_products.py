@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnprobe.attention.block import build_uniform_block
-from attnprobe.kernels.pairs import STRETCH, logit_products
+from attnprobe.kernels.pairs import logit_products
 
 
 def centred(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:
@@ -68,19 +68,6 @@ def test_the_mean_of_shuffled_keys():
     off = ~np.eye(3, dtype=bool)
     assert (apart[off] < 4 * error[off]).all()
     assert (np.abs(found[off]) > 20 * error[off]).any()  # or there would be nothing to find
-
-
-def test_threads_change_nothing():
-    scores, _, asks, sinks = drawn(batch=8, queries=STRETCH * 20 + 3)
-    given = [torch.from_numpy(part) for part in (scores, asks, sinks)]
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(1)
-        one = logit_products(*given)
-        torch.set_num_threads(3)
-        assert torch.equal(one, logit_products(*given))
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

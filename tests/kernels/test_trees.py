@@ -107,21 +107,16 @@ def coarse(generator: torch.Generator) -> Tensor:
     return torch.randint(0, 3, (BATCH, NUMBER, TOKENS, TOKENS), generator=generator) / 4
 
 
-def causal(generator: torch.Generator) -> Tensor:
-    return smooth(generator).tril()
-
-
 def uniform(_: torch.Generator) -> Tensor:
     return torch.full((BATCH, NUMBER, TOKENS, TOKENS), 1 / TOKENS)
 
 
-@pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
-@pytest.mark.parametrize("kind", [smooth, sharp, coarse, causal, uniform])
+@pytest.mark.parametrize("kind", [smooth, sharp, coarse, uniform])
 @pytest.mark.parametrize("seed", range(2))
-def test_by_hand(kind: Callable[[torch.Generator], Tensor], precise: bool, seed: int):
+def test_by_hand(kind: Callable[[torch.Generator], Tensor], seed: int):
     asked, words, gold = drawn(seed)
     p = kind(torch.Generator().manual_seed(seed))
-    found = count_edges(p.double() if precise else p, asked)
+    found = count_edges(p, asked)
     np.testing.assert_array_equal(found, expected(p, asked.sequence, words, gold))
     assert found.max() > 0
 
@@ -134,15 +129,6 @@ def test_the_first_edges_of_a_tie():
         asked = sentences(words, gold=[gold], sequence=[0])
         assert count_edges(p, asked).item() == hits
         assert count_edges(p.double(), asked).item() == hits
-
-
-@pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
-def test_rows_that_are_undefined_give_nothing(precise: bool):
-    asked, words, gold = drawn(1)
-    p = smooth(torch.Generator().manual_seed(1))
-    p[:, 2, 3:9] = torch.nan
-    found = count_edges(p.double() if precise else p, asked)
-    np.testing.assert_array_equal(found, expected(p.nan_to_num(0), asked.sequence, words, gold))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -191,15 +177,14 @@ def total(weight: np.ndarray, heads: dict[int, int]) -> float:
     return sum(weight[arc] for arc in heads.items())
 
 
-@pytest.mark.parametrize("precise", [False, True], ids=["compiled", "elsewhere"])
-@pytest.mark.parametrize("kind", [smooth, sharp, coarse, causal, uniform])
+@pytest.mark.parametrize("kind", [smooth, sharp, coarse, uniform])
 @pytest.mark.parametrize("seed", range(2))
-def test_directed_trees_are_those_of_networkx(kind: Callable, precise: bool, seed: int):
+def test_directed_trees_are_those_of_networkx(kind: Callable, seed: int):
     """The very same tree, unless several weigh the same up to rounding: then one of them."""
     _, (words, *_), _ = drawn(seed)
     p = kind(torch.Generator().manual_seed(seed))
     root = seed % len(words)
-    found = read_trees(p.double() if precise else p, words, root)
+    found = read_trees(p, words, root)
     for weight, heads in zip(weigh_arcs(p, words), found, strict=True):
         expected = by_networkx(weight, root)
         assert heads.keys() == expected.keys() == set(range(len(words))) - {root}

@@ -71,9 +71,3 @@ def test_the_first_of_a_tie(rows: Rows):
     expected = by_loops(p.numpy(), rows)
     assert (find_most_attended(p, rows) == expected).all()
     assert (find_most_attended(p.double(), rows) == expected).all()
-
-
-def test_nothing_is_asked():
-    none = np.zeros((0, 2), np.int64)
-    rows = Rows(none[:, 0], none, none, none, none)
-    assert find_most_attended(drawn(0), rows).shape == (0, HEADS)

@@ -65,10 +65,11 @@ class Expected:
         stacks: Its attention, by kind: "encoder" (bidirectional), "decoder" (causal), "cross".
         options: What its configuration needs beside ``OPTIONS``.
         own: What its ``output_attentions`` are: "maps", "scores", "bands", "blocks", "mean" (of the heads),
+            "windows" (as if those of an image were sequences),
             "states" (those of layers that do not attend, beside the maps), or "hooks" (none, but
             its attention modules give them).
-        keys: What is attended to: "tokens", "reduced" (fewer than the tokens, or others), "windows" of
-            them, or "none" where there is no attention map.
+        keys: What is attended to: "tokens", "reduced" (fewer than the
+            tokens, or others), or "none" where there is no attention map.
         rows: Whether they sum to "one", to "less" (attention sinks), or only "together" with those of the
             cross attention of the same layer.
         towers: The modules of a model of several towers, and the stacks of each.
@@ -122,7 +123,7 @@ _RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 _LOCAL = {"sliding_window": 6}
 _NET = {"embedding_size": 16, "hidden_sizes": [16, 32], "depths": [1, 1]}
 _MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
-_WINDOWS = {"window_size": 4, "embed_dim": 16, "depths": [2, 1], "num_heads": [2, 4]}
+_WINDOWS = {"embed_dim": 16, "depths": [1, 1], "num_heads": [2, 4], "window_size": 4, "image_size": 32}
 _PYRAMID = {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1], "image_size": 64}
 
 HYBRID = {"decoder": Stack(2)}
@@ -391,11 +392,10 @@ TYPES: dict[str, Expected] = {
         ),
     ),
     **dict.fromkeys(
-        ("donut-swin", "swin", "swinv2"),
-        Expected("image", {}, _WINDOWS | {"image_size": 32, "patch_size": 2}, keys="windows"),
+        ("donut-swin", "swin", "swinv2"), Expected("image", {}, _WINDOWS | {"patch_size": 2}, own="windows")
     ),
     "swin2sr": Expected(
-        "image", {}, _WINDOWS | {"image_size": 16, "patch_size": 1, "upscale": 2}, keys="windows"
+        "image", {}, _WINDOWS | {"image_size": 16, "patch_size": 1, "upscale": 1}, own="windows"
     ),
     # Two towers.
     **dict.fromkeys(
@@ -767,6 +767,12 @@ def _maps_of(output: Any, known: Expected, causal: bool) -> Maps:
         "cross": output.get("cross_attentions"),
     }
     found = [(kind, rows) for kind, maps in places.items() for rows in _every(maps)]
+    if known.own == "windows":
+        batch = len(output[0])
+        return [
+            (kind, rows.unflatten(0, (batch, -1)).permute(0, 2, 3, 1, 4).flatten(2, 3))
+            for kind, rows in found
+        ]
     if known.own == "states":
         longest = max(rows.shape[-1] for _, rows in found)  # than states are wide
         found = [(kind, rows) for kind, rows in found if rows.shape[-1] == longest]

@@ -168,9 +168,7 @@ HYBRIDS = {name for name, known in every_type.TYPES.items() if known.stacks == e
 #: Read, but for their decoder.
 ENCODER_ONLY = {"prophetnet", "speecht5", "t5gemma2"}
 NOT_BUILT = {name for name, known in every_type.TYPES.items() if known.reason}
-#: Their maps, which are compared in ``tests/survey/test_media_reference.py``, are those of windows.
-WINDOWED = {name for name, known in every_type.TYPES.items() if known.keys == "windows"}
-ALL = sorted(set(every_type.TYPES) - NOT_BUILT - WINDOWED)
+ALL = sorted(set(every_type.TYPES) - NOT_BUILT)
 VERIFIED = [name for name in ALL if name not in REASONS]
 #: Tried every time, beside those that are refused; the others are slow ones.
 USUAL = {

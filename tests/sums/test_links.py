@@ -48,7 +48,7 @@ def test_labels_of_either_side():
 def test_groups_of_documents():
     """Keys that begin with the name of a group: the counts of one, and of all."""
     every = drawn([("x", "a", "to"), ("y", "a", "to"), ("y", "b", "to")], 3)
-    alone, joined = every.take_stratum("y"), every.join_strata()
+    alone, joined = every.take_group("y"), every.join_groups()
     assert alone.keys == joined.keys == (("a", "to"), ("b", "to"))
     assert not alone.left_out.any()
     for name in COUNTS:
@@ -56,8 +56,8 @@ def test_groups_of_documents():
         np.testing.assert_array_equal(getattr(alone, name), counts[1:])
         np.testing.assert_array_equal(getattr(joined, name), [counts[0] + counts[1], counts[2]])
     alike = drawn([("x", "a", "to"), ("x", "b", "to")], 4)
-    assert alike.join_strata().keys == (("a", "to"), ("b", "to"))
-    np.testing.assert_array_equal(alike.join_strata().hits, alike.hits)
+    assert alike.join_groups().keys == (("a", "to"), ("b", "to"))
+    np.testing.assert_array_equal(alike.join_groups().hits, alike.hits)
 
 
 def test_labels_of_any_characters_and_length():

@@ -13,14 +13,14 @@ from torch import Tensor
 from attnprobe.attention.kinds import PARTS, Kind, infer_kind
 from attnprobe.corpus.media import BOTH
 from attnprobe.model.check.architecture import Architecture, describe_skipped_layers, find_attending_layers
-from attnprobe.model.check.own import (
+from attnprobe.model.check.places import find_grid
+from attnprobe.model.check.reference import (
     OTHER_STATES,
     Reference,
     find_largest,
     measure_row_sum_error,
     run_untouched,
 )
-from attnprobe.model.check.places import find_grid
 from attnprobe.model.check.trace import (
     draw_probe_inputs,
     find_tolerance,

@@ -32,14 +32,7 @@ ADDED = "the contributions of the heads add up to what their layer gives"
 #: What can't be had where such a sentence does not hold.
 _CHECKED = {SOFTMAX: "scores", MIXED: "values", ADDED: "projection"}
 
-_PLURAL = {
-    "scores": "scores before the softmax",
-    "values": "the values of the heads",
-    "outputs": "the outputs of the heads",
-    "queries": "the queries of the heads",
-    "keys": "the keys of the heads",
-    "projection": "the output projections of the heads",
-}
+_NAMES = {"scores": "scores before the softmax", "projection": "the output projections of the heads"}
 
 
 class UnobservableError(UnsupportedModelError):
@@ -47,7 +40,8 @@ class UnobservableError(UnsupportedModelError):
 
     def __init__(self, architecture: str, name: str, reason: str) -> None:
         super().__init__(architecture, reason)
-        self.args = (f"attnprobe can't read {_PLURAL[name]} of {architecture!r}: {reason}.",)
+        what = _NAMES.get(name, f"the {name} of the heads")
+        self.args = (f"attnprobe can't read {what} of {architecture!r}: {reason}.",)
         self.name = name
 
 

@@ -66,7 +66,11 @@ def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
         return f"the language model head of {name} is no plain matrix"
     before, reached = torch.eye(weight.shape[1], device=weight.device), calls[at].given[0]
     for call in reversed(calls[:at]):
-        if call.module not in body or (_is_norm(call.module) and _are_parallel(call.gave, reached)):
+        last_norm = _is_norm(call.module) and call.gave.shape == reached.shape
+        if last_norm:
+            gave, behind = call.gave.flatten().float(), reached.flatten().float()
+            last_norm = float(torch.cosine_similarity(gave, behind, 0)) > _SAME
+        if call.module not in body or last_norm:
             factor = _find_factor(call)
             if factor is None or factor.shape[0] != before.shape[1]:
                 return f"the way from the residual stream of {name} to its logits is not known"
@@ -79,12 +83,6 @@ def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
 def _is_norm(module: nn.Module) -> bool:
     weight: Any = getattr(module, "weight", None)
     return isinstance(weight, Tensor) and weight.ndim == 1 and not list(module.children())
-
-
-def _are_parallel(one: Tensor, other: Tensor) -> bool:
-    if one.shape != other.shape:
-        return False
-    return float(torch.cosine_similarity(one.flatten().float(), other.flatten().float(), 0)) > _SAME
 
 
 def _find_factor(call: Call) -> Tensor | None:

@@ -15,16 +15,14 @@ Forward = Callable[..., Any]
 
 @contextmanager
 def _replace_forward(module: nn.Module, forward: Forward) -> Iterator[None]:
-    own = vars(module)
-    before = own.get("forward")
-    own["forward"] = forward
+    before = vars(module).get("forward")
+    vars(module)["forward"] = forward
     try:
         yield
     finally:
+        vars(module)["forward"] = before
         if before is None:
-            del own["forward"]
-        else:
-            own["forward"] = before
+            del vars(module)["forward"]
 
 
 class BatchReplay(local):

@@ -13,16 +13,11 @@ from attnprobe.table.table import HeadTable
 
 @dataclass(frozen=True, repr=False)
 class Report(Saveable):
-    """One page about a checkpoint, in one file that needs no network.
-
-    Attributes:
-        unsaved: Why tables could not be saved, in a sentence; empty where they were, or were not to be.
-    """
+    """One page about a checkpoint, in one file that needs no network."""
 
     endings: ClassVar[Sequence[str]] = ("html",)
 
     contents: Contents = field(repr=False)
-    unsaved: str = ""
 
     @property
     def tables(self) -> Mapping[str, HeadTable]:

@@ -60,17 +60,3 @@ def test_standard_input_and_text_by_content(tmp_path, monkeypatch, content, byte
 def test_what_holds_no_coreference(spec, says):
     with pytest.raises(AttnprobeError, match=says):
         sources(spec)
-
-
-def test_other_extensions_and_columns(tmp_path):
-    path = tmp_path / "links.jsonl"
-    path.write_text("{}\n")
-    with pytest.raises(
-        AttnprobeError, match=r"extension \.jsonl; coreference reads CorefUD .* attnprobe links"
-    ):
-        sources(path)
-    path = path.rename(tmp_path / "gap.tsv")
-    with pytest.raises(AttnprobeError, match="--text-column"):
-        open_anything(Source(str(path), coreference=True, text_column="Text"))
-    with pytest.raises(AttnprobeError, match="is a folder"):
-        sources(tmp_path)

@@ -59,17 +59,6 @@ def test_heads_that_make_no_tree_are_refused_where_they_are_wanted(what):
     assert [one.text for one in read(BAD_HEADS[what], annotated=False)] == ["The dog"]
 
 
-def test_a_file_without_any_heads_gives_words():
-    (found,) = read([row(1, "The", "_", "_"), row(2, "dog", "_", "_")])
-    assert (found.text, len(found.annotation.words), found.annotation.links) == ("The dog", 2, ())
-
-
-def test_ranges_and_empty_nodes_in_their_places():
-    lines = [row("1-2", "du", "_"), row(1, "de"), row(2, "le", 1), row("2.1", "x", "_"), row(3, "roi", 1)]
-    assert [one.text for one in read(["# first", *lines])] == ["du roi"]
-    assert [one.text for one in read([row("0.1", "x", "_"), *GOOD])] == ["The dog"]
-
-
 def sentence(form, *comments):
     return [*comments, row(1, form, 0), ""]
 

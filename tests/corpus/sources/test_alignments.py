@@ -6,7 +6,7 @@ import pytest
 
 import attnprobe
 from attnprobe.cli.app import run
-from attnprobe.corpus.alignments import align_documents, read_as_pairs, read_joined, read_parallel
+from attnprobe.corpus.alignments import align_documents, read_joined, read_parallel
 from attnprobe.corpus.document import Document, Span
 from attnprobe.errors import AttnprobeError
 
@@ -70,14 +70,6 @@ def test_pairs_and_lines_come_together():
     assert [one.text for one in align_documents(blank, ["", "0-0"], "gold", "texts")] == ["a"]
     with pytest.raises(AttnprobeError, match=r"line 1 of gold: 0-0 names .* it has 0 words"):
         list(align_documents(blank, ["0-0", ""], "gold", "texts"))
-
-
-def test_an_encoder_reads_both_texts_as_one():
-    (found,) = read_as_pairs(align_documents([Document("a b", label="c")], ["1-0"], "gold", "texts"))
-    assert (found.text, found.pair, found.label) == ("a b", "c", None)
-    (link,) = found.annotation.links
-    assert (link.source, link.target) == (Span(2, 3), Span(0, 1, "pair"))
-    assert {word.where for word in found.annotation.words} == {"text", "pair"}
 
 
 def test_files_of_pairs(tmp_path):

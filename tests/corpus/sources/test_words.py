@@ -40,14 +40,6 @@ def test_words(text, words):
     assert spelled(text) == words
 
 
-def test_borders():
-    """Atoms of a molecule; words of a language that parts none."""
-    assert spelled("CC(=O)Cl", 0, 1, 2) == ["C", "C", "(", "=", "O", ")", "Cl"]
-    assert spelled("東京は雨", 0, 2, 3, 4) == ["東京", "は", "雨"]
-    assert spelled("the old dog", 0, 7, 3, 8, 11, 99) == ["the", "old", "dog"]
-    assert spelled("the old dog", 5) == ["the", "o", "ld", "dog"]
-
-
 @given(st.text(max_size=30), st.lists(st.integers(0, 31)))
 def test_every_letter_is_in_one_word(text, borders):
     """By definition: words are in order and apart, hold no blanks, and no border lies inside one."""

@@ -1,44 +1,37 @@
-"""In which group a document counts: columns, comments, files and folders; and what can't be one."""
+"""Several sources as one, and in which group a document counts: columns, comments, files and folders."""
 
-import gzip
 import json
 import warnings
 
+import pandas
 import pytest
 
 from attnprobe.corpus.conllu import Sentence
-from attnprobe.corpus.groups import MOST, keep_grouped
-from attnprobe.corpus.open import read_documents
+from attnprobe.corpus.groups import MOST, join_sources, keep_grouped
+from attnprobe.corpus.open import open_source, read_documents
 from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 ROWS = [("the dog ran", "news"), ("a bird", "fiction"), ("stone", " news "), ("night and day", "")]
 
 
-def strata_of(path, column="genre", **options):
+def groups_of(path, column="genre", **options):
     documents = read_documents(Source(str(path), group_column=column, **options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AttnprobeWarning)
         return [(one.text, one.group) for one in keep_grouped(documents, column, path.name)]
 
 
-@pytest.mark.parametrize("name", ["it.csv", "it.jsonl", "it.parquet", "it.xlsx"])
+@pytest.mark.parametrize("name", ["it.csv", "it.jsonl", "it.parquet"])
 def test_a_column_of_any_table(tmp_path, name):
     path = tmp_path / name
-    if ".csv" in name or ".tsv" in name:
-        separator = "\t" if ".tsv" in name else ","
-        content = "\n".join(separator.join(row) for row in [("text", "genre"), *ROWS]).encode()
-        path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
-    elif name == "it.jsonl":
-        path.write_text("\n".join(json.dumps({"text": text, "genre": genre}) for text, genre in ROWS))
+    frame = pandas.DataFrame(ROWS, columns=["text", "genre"])
+    if name == "it.jsonl":
+        frame.to_json(path, orient="records", lines=True)
     else:
-        pandas = pytest.importorskip("pandas")
-        pytest.importorskip("openpyxl" if name.endswith("xlsx") else "pyarrow")
-        frame = pandas.DataFrame(ROWS, columns=["text", "genre"])
-        frame.to_excel(path, index=False) if name.endswith("xlsx") else frame.to_parquet(path)
-    assert strata_of(path) == [("the dog ran", "news"), ("a bird", "fiction"), ("stone", "news")]
-    if ".csv" in name or ".tsv" in name:
-        assert strata_of(path, "2") == strata_of(path)  # by its number
+        frame.to_csv(path, index=False) if name == "it.csv" else frame.to_parquet(path)
+    assert groups_of(path) == [("the dog ran", "news"), ("a bird", "fiction"), ("stone", "news")]
+    assert groups_of(path, "2") == groups_of(path)  # by its number
 
 
 def sentence(word, *comments):
@@ -59,8 +52,8 @@ def test_comments_of_a_treebank(tmp_path):
         + sentence("seven", "newdoc id = c")
     )
     expected = [("one", "news"), ("two", "news"), ("three", "law"), ("four", "news")]
-    assert strata_of(path) == [*expected, ("five", "fiction"), ("six", "fiction")]
-    assert strata_of(path, annotated=True) == strata_of(path)
+    assert groups_of(path) == [*expected, ("five", "fiction"), ("six", "fiction")]
+    assert groups_of(path, annotated=True) == groups_of(path)
     assert Sentence((), (), ["# genre =", "#genre=poem"], None).find_comment("genre") == "poem"
     assert Sentence((), (), ["# Genre = news", "# genre: news"], None).find_comment("genre") is None
 
@@ -72,9 +65,9 @@ def test_columns_of_gap_and_comments_of_corefud(tmp_path):
     row = ["1", text, "she", "17", "Ann", "0", "TRUE", "Eve", "8", "FALSE", "u", "wiki"]
     header = [*names, "B-coref", "URL", "source"]
     gap.write_text("\n".join("\t".join(one) for one in (header, row)) + "\n")
-    assert strata_of(gap, "source", coreference=True) == [(text, "wiki")]
+    assert groups_of(gap, "source", coreference=True) == [(text, "wiki")]
     with pytest.raises(AttnprobeError, match="no column 'genre'"):
-        strata_of(gap, coreference=True)
+        groups_of(gap, coreference=True)
     corefud = tmp_path / "it.conllu"
     words = [("Ann", "(e1)"), ("met", ""), ("Eve", "(e2)"), (".", ""), ("She", "(e1)"), ("left", "")]
     lines = [
@@ -84,7 +77,7 @@ def test_columns_of_gap_and_comments_of_corefud(tmp_path):
     ]
     said = ["# newdoc id = a", "# global.Entity = eid", "# genre = news"]
     corefud.write_text("\n".join([*said, *lines]) + "\n\n")
-    assert [stratum for _, stratum in strata_of(corefud, coreference=True)] == ["news"]
+    assert [group for _, group in groups_of(corefud, coreference=True)] == ["news"]
 
 
 def test_folders_of_files(tmp_path):
@@ -97,12 +90,12 @@ def test_folders_of_files(tmp_path):
         path = tmp_path / "all" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{line}\n")
-    found = strata_of(tmp_path / "all", "folder")
+    found = groups_of(tmp_path / "all", "folder")
     assert sorted(found) == [("one", "news"), ("three", "law/old"), ("two", "news")]
     with pytest.raises(AttnprobeError, match="text without columns"):
-        strata_of(tmp_path / "all", "genre")
+        groups_of(tmp_path / "all", "genre")
     with pytest.raises(AttnprobeError, match=r"No document of news is in a group: 'folder'"):
-        strata_of(tmp_path / "all" / "news", "folder")
+        groups_of(tmp_path / "all" / "news", "folder")
 
 
 def test_files_by_their_names(tmp_path):
@@ -119,28 +112,45 @@ def test_files_by_their_names(tmp_path):
         list(keep_grouped(alone.documents, "file", alone.name))
 
 
-def test_hostile_columns(tmp_path):
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        (range(10_000), f"'g' of it.jsonl has more than {MOST} values, such as '{MOST}'"),
+        (["all groups"], "give the group another name"),
+        ([None, "", "  "], "No document of it.jsonl is in a group: 'g' is empty"),
+        ([["a", "b"]], "has a list in column 'g'; choose .* with --by-group"),
+    ],
+)
+def test_hostile_columns(tmp_path, cells, says):
     path = tmp_path / "it.jsonl"
+    path.write_text("".join(json.dumps({"text": f"dog {n}", "g": one}) + "\n" for n, one in enumerate(cells)))
+    with pytest.raises(AttnprobeError, match=says):
+        groups_of(path, "g")
 
-    def write(cells):
-        path.write_text(
-            "\n".join(json.dumps({"text": f"the dog {n}", "g": one}) for n, one in enumerate(cells))
-        )
 
-    write(range(10_000))
-    with pytest.raises(
-        AttnprobeError, match=f"'g' of it.jsonl has more than {MOST} values, such as '{MOST}'"
-    ):
-        strata_of(path, "g")
-    write(["all groups"])
-    with pytest.raises(AttnprobeError, match="give the group another name"):
-        strata_of(path, "g")
-    write([None, "", "  "])
-    with pytest.raises(AttnprobeError, match=r"No document of it.jsonl is in a group: 'g' is empty"):
-        strata_of(path, "g")
-    write([["a", "b"]])
-    with pytest.raises(AttnprobeError, match=r"has a list in column 'g'; choose .* with --by-group"):
-        strata_of(path, "g")
-    write(["a"])
-    with pytest.raises(AttnprobeError, match="has no column 'h'"):
-        strata_of(path, "h")
+def trees(tmp_path, name, *words):
+    """Open a treebank; a word that begins with * begins a document too."""
+    path = tmp_path / name
+    path.write_text("".join(sentence(one.strip("*"), *["newdoc"] * one.startswith("*")) for one in words))
+    return open_source(Source(str(path), annotated=True))
+
+
+def test_documents_of_several_files_stay_apart(tmp_path):
+    parts = [
+        trees(tmp_path, "a.conllu", "before", "*one", "one", "*two"),
+        trees(tmp_path, "b.conllu", "before", "*three", "three"),
+        trees(tmp_path, "c.conllu", "nowhere"),
+    ]
+    described = [part.described for part in parts]
+    both = join_sources(parts)
+    wider = {}
+    for document in both.documents:
+        wider.setdefault(document.part_of, []).append(document.text)
+    assert sorted(wider.values()) == [["before", "before", "nowhere"], ["one"] * 2, ["three"] * 2, ["two"]]
+    assert both.name == "a.conllu + b.conllu + c.conllu"
+    assert both.described == {"name": both.name, "sources": described}
+
+
+def test_the_same_file_twice(tmp_path):
+    with pytest.raises(AttnprobeError, match=r"b\.conllu and a\.conllu are the same file"):
+        join_sources([trees(tmp_path, "a.conllu", "one"), trees(tmp_path, "b.conllu", "one")])

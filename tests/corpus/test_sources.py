@@ -222,33 +222,11 @@ def test_parquet_types(write: Write) -> None:
     assert [document.label for document in read(path, text_column="body", label_column="good")] == [1, 0]
 
 
-def test_parquet_texts_as_bytes(write: Write) -> None:
-    columns = {
-        "picture": pa.array([b"\x89PNG", b"\xff\xd8", None]),
-        "text": pa.array(["caf\u00e9".encode(), None, b"three"]),
-        "pair": pa.array([b"x", b"y", b"z"], pa.large_binary()),
-        "label": pa.array([b"a", b"b", b"a"]).dictionary_encode(),
-    }
-    path = write("data.parquet", parquet_bytes(columns))
-    expected = [Document("caf\u00e9", "x", "a"), Document("three", "z", "a")]
-    assert read(path, pair_column="pair", label_column="label") == expected
-    assert texts(path, text_column="1") == ["caf\u00e9", "three"]
-    late = parquet_bytes({"text": pa.array([b"fine"] * 40 + [b"caf\xe9"])})
-    assert "row 41 of" in refusal(write("late.parquet", late))
-    words = parquet_bytes({"tokens": pa.array([[b"a", b"b"]]), "tags": pa.array([[b"X", b"O"]])})
-    assert read(write("words.parquet", words), find_labels=True) == [
-        Document("a b", label=Tagged(("a", "b"), ("X", "O")))
-    ]
-
-
 def test_conllu_prefers_its_text_line(write: Write) -> None:
     assert texts(write("data.conllu", CONLLU + CONLLU.replace("here", "there"))) == [
         "It's here.",
         "It's there.",
     ]
-
-
-# ---- line ends
 
 
 # ---- columns
@@ -330,7 +308,19 @@ def refusal(spec: str, **options: Any) -> str:
         ("a.xlsx", b"PK", {}, "is damaged"),
         ("a.xlsx", gzip.compress(b"", mtime=0), {}, "is damaged"),
         ("a.txt", "one\n", {"split": "test"}, "leave out --split"),
-        ("a.docx", "one", {}, r"unknown extension \.docx"),
+        (
+            "a.docx",
+            "one",
+            {},
+            r"\.docx; convert it to one of \.txt, \.conllu, \.csv, .*\.zst$",
+        ),
+        ("a.docx", "one", {"coreference": True}, r"reads CorefUD \(\.conllu\) and GAP \(\.tsv\)"),
+        (
+            "a.csv",
+            "text\none\n",
+            {"annotated": True},
+            r"\(\.jsonl, \.ndjson, \.json, \.parquet, \.conllu",
+        ),
     ],
 )
 def test_broken_files(
@@ -358,10 +348,10 @@ def tables(rows: list[tuple[Any, ...]]) -> dict[str, bytes | str]:
     }
 
 
-FORMATS = sorted(tables([]))
+HEADED = sorted(tables([]))
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", HEADED)
 @pytest.mark.parametrize("header", [(None, "review", "label"), ("id", None, "2019"), ("a", "7", "8")])
 def test_a_number_names_a_column_below_its_header(write: Write, name: str, header: tuple[Any, ...]) -> None:
     """Whatever stands in the header: pandas writes an empty cell above its index."""
@@ -371,7 +361,7 @@ def test_a_number_names_a_column_below_its_header(write: Write, name: str, heade
     assert found == [Document("one", None, "x"), Document("two", None, "y")]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", HEADED)
 def test_a_first_line_that_is_data(write: Write, name: str) -> None:
     """The user says so; a number among the names of columns is worth a warning."""
     path = write(name, tables([("one", "u", 0), ("two", "v", 1)])[name])
@@ -385,7 +375,7 @@ def test_a_first_line_that_is_data(write: Write, name: str) -> None:
     assert "no column '4'" in refusal(path, text_column="4", header=False)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", HEADED)
 @pytest.mark.parametrize(
     "title",
     [("My export",), ("My export", None, None), (None, "My export", None), (None, None, "My export"),
@@ -435,9 +425,6 @@ def test_a_sheet_by_its_name(write: Write) -> None:
     assert texts(path, config="two") == ["b"]
     assert refusal(path, config="three") == f"{path} has no sheet 'three'; its sheets are 'one', 'two'"
     assert "leave out --split" in refusal(path, split="test")
-
-
-SHARED = b"<sst><si><t>text</t></si><si><t>one</t></si></sst>"
 
 
 # ---- folders

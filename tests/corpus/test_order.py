@@ -1,18 +1,22 @@
-"""A random order of documents: that of samples."""
+"""Which documents are read: samples, parts, a limit, and all in a random order."""
 
+import math
 import random
 import sys
+import tracemalloc
 from itertools import islice
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.hub import open_split
 from attnprobe.corpus.media import Item, MediaFolder
 from attnprobe.corpus.open import read_documents
-from attnprobe.corpus.order import Order, arrange, arrange_media, draw_documents
+from attnprobe.corpus.order import Order, arrange, arrange_media, draw_documents, select
 from attnprobe.corpus.source import Source
+from attnprobe.errors import AttnprobeError
 
 TEXTS = [f"text {place}" for place in range(700)]
 
@@ -107,3 +111,62 @@ def test_one_of_which_the_first_rows_or_whole_documents_are_wanted_is_not(stream
     source = Source("org/set", split="train", order=order, document_column=column)
     assert [document.text for document in read_documents(source)] == TEXTS
     assert stream.asked == []
+
+
+def test_each_item_and_each_pair_is_as_likely_as_any_other():
+    """Against the binomial of 4,000 seeds: 4 of 9 items, pairs with 4 * 3 / (9 * 8)."""
+    seeds, size, number = 4000, 9, 4
+    drawn = np.zeros((seeds, size))
+    for seed in range(seeds):
+        drawn[seed, draw_documents(range(size), number, seed)] = 1
+    assert (drawn.sum(1) == number).all()
+    together = drawn.T @ drawn / seeds
+    single, pair = number / size, number * (number - 1) / (size * (size - 1))
+    off = together[~np.eye(size, dtype=bool)]
+    for shares, expected in ((np.diag(together), single), (off, pair)):
+        error = math.sqrt(expected * (1 - expected) / seeds)
+        assert np.abs(shares - expected).max() < 4.5 * error
+
+
+def test_no_more_is_held_than_is_drawn():
+    tracemalloc.start()
+    try:
+        draw_documents((bytes(10_000) for _ in range(3000)), 10, 0)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_sample_is_of_what_the_limit_leaves():
+    texts = list(map(Document, map(str, range(50))))
+    everything = [document.text for document in select(texts, None, 10, 3)]
+    first = [document.text for document in select(texts, 20, 10, 3)]
+    assert len(everything) == len(first) == 10
+    assert max(map(int, first)) < 20 < max(map(int, everything))
+    assert list(select(texts, 3, None, 3)) == texts[:3]
+    assert len(list(select(texts, 10**30, 10**30, 3))) == 50
+
+
+#: Ten documents: some whole, some of several texts, which need not follow each other.
+WIDER = [None, "a", "a", None, "b", "a", None, "c", "b", None, "d", None, None, "d"]
+DOCUMENTS = [Document(str(place), part_of=name) for place, name in enumerate(WIDER)]
+
+
+@pytest.mark.parametrize("of", [1, 2, 3, 7, 10])
+def test_each_document_is_in_one_part_with_all_its_texts(of):
+    parts = [list(select(DOCUMENTS, None, None, 0, (number, of))) for number in range(1, of + 1)]
+    assert sorted((one for part in parts for one in part), key=DOCUMENTS.index) == DOCUMENTS
+    names = [{one.part_of or one.text for one in part} for part in parts]
+    assert sum(map(len, names)) == len(set().union(*names)) == 10
+    assert max(map(len, names)) - min(map(len, names)) <= 1
+    assert all(part == sorted(part, key=DOCUMENTS.index) for part in parts)
+
+
+def test_parts_are_of_what_limit_and_sample_leave():
+    chosen = list(select(DOCUMENTS, 12, 5, 3))
+    assert {one.part_of for one in chosen if one.part_of} <= {"a", "b", "c", "d"}
+    parts = [list(select(DOCUMENTS, 12, 5, 3, (number, 2))) for number in (1, 2)]
+    assert sorted(parts[0] + parts[1], key=DOCUMENTS.index) == chosen
+    assert all(parts)
+    with pytest.raises(AttnprobeError, match="Part 11/12 holds nothing: there are only 10 documents; give"):
+        list(select(DOCUMENTS, None, None, 0, (11, 12)))

@@ -82,10 +82,11 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
     batch = len(next(iter(inputs.values())))
     maps = convert(lambda rows: spread_maps(checkpoint.body, rows))
     maps = convert(lambda rows: Form(batch, windows=len(rows) // batch).by_head(rows))
-    if all(map(_has_sinks, chain(*maps.values()))):
+    every = list(chain(*maps.values()))
+    if all(bool((rows >= 0).all()) and bool((rows.sum(-1) <= 1 + TOLERANCE[4]).all()) for rows in every):
+        # No scores, but probabilities that leave something for a learned sink.
         maps = convert(lambda rows: rows / rows.sum(-1, keepdim=True))
     if measure_row_sum_error(chain(*maps.values())) <= tolerance:
-        every = chain(*maps.values())
         averaged = all(rows.shape[1] > 1 and bool((rows == rows[:, :1]).all()) for rows in every)
         return Reference(untouched, steady, maps, averaged=averaged)
     # SqueezeBERT and ProphetNet give what goes into their softmax.
@@ -106,11 +107,6 @@ def _take_maps(given: Any, checkpoint: Checkpoint) -> _Maps:
         maps = {None: layers}
     whole = all(layers and all(isinstance(rows, Tensor) for rows in layers) for layers in maps.values())
     return {kind: tuple(layers) for kind, layers in maps.items()} if whole else {}
-
-
-def _has_sinks(rows: Tensor) -> bool:
-    """Tell probabilities that leave something for a learned sink from scores."""
-    return bool((rows >= 0).all()) and bool((rows.sum(-1) <= 1 + TOLERANCE[4]).all())
 
 
 def measure_row_sum_error(maps: Iterable[Tensor]) -> float:
