@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.corpus.document import Label
-    from attnprobe.corpus.tokens import Tokenizer
+    from attnprobe.corpus.tokenizer import Tokenizer
     from attnprobe.run.progress import Progress
     from attnprobe.session.texts import Texts
 

@@ -33,7 +33,7 @@ from attnprobe.registry import Option, command
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.corpus.tokens import Tokenizer
+    from attnprobe.corpus.tokenizer import Tokenizer
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.session.session import Call
     from attnprobe.table.table import HeadTable

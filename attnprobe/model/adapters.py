@@ -1,6 +1,7 @@
 """Adapters of peft: read with their base and merged into it, so that the model asked is the whole one."""
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import transformers
 from transformers import PreTrainedConfig
 
 from attnprobe.errors import ModelError, UsageError, first_line
-from attnprobe.model.locate import Adapter
+from attnprobe.model.locate import CheckpointFiles
 from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.task_heads import (
     CAUSAL_LM,
@@ -37,57 +38,61 @@ _INSIDE = "base_model.model."
 
 
 def read_with_adapter(
-    adapter: Adapter,
-    folder: Path,
-    name: str,
+    files: CheckpointFiles,
+    base: CheckpointFiles,
     config: PreTrainedConfig,
     wanted: tuple[TaskHead, ...] = (),
     *,
     force: bool = False,
     **options: Any,
 ) -> Weights:
-    """Read a base and merge an adapter into it; the arguments are those of ``read_weights``, for the base.
+    """Read a base and merge an adapter into it; the other arguments are those of ``read_weights``.
 
     The base is read in the class in which the adapter was trained, and a head is never made up. The number of
     labels in ``config`` becomes that of the adapter.
     """
     import peft
 
-    if adapter.kind not in peft.PeftType.__members__:
-        raise ModelError(
-            f"This peft knows no adapters of the kind {adapter.kind}, as {name} is; update peft."
-        )
+    name, trained_on, kind = files.label, clean(base.name), clean(str(files.adapter.get("peft_type")))
+    if kind not in peft.PeftType.__members__:
+        raise ModelError(f"This peft knows no adapters of the kind {kind}, as {name} is; update peft.")
     try:
-        tensors = peft.load_peft_weights(str(adapter.folder), device="cpu")
+        tensors = peft.load_peft_weights(str(files.folder), device="cpu")
     except Exception as error:
-        raise ModelError(
-            f"The weights of the adapter {name} can't be loaded: {first_line(error)}."
-        ) from error
+        reason = first_line(error)
+        raise ModelError(f"The weights of the adapter {name} can't be loaded: {reason}.") from error
     saved = {key.removeprefix(_INSIDE): tensor for key, tensor in tensors.items()}
-    head = _find_head(adapter.described)
+    head = _find_head(files.adapter)
     _take_labels(config, head, saved)
-    base = read_model(folder, adapter.base, config, head, **options)
-    if base is None or base.needed:
+    weights = read_model(base.folder, base.name, config, head, **options)
+    if weights is None or weights.needed:
         raise ModelError(
-            f"The base {clean(adapter.base)} of the adapter {name} lacks weights of its encoder; numbers "
-            "from freshly initialised weights would mean nothing."
+            f"The base {trained_on} of the adapter {name} lacks weights of its encoder; numbers from freshly "
+            "initialised weights would mean nothing."
         )
-    if Quantisation.of(base.model) is not None:
+    if Quantisation.of(weights.model) is not None:
         raise ModelError(
-            f"The base {clean(adapter.base)} of {name} is quantised, and an adapter can't be merged into it; "
-            "name its base in full precision with --base."
+            f"The base {trained_on} of {name} is quantised, and an adapter can't be merged into it; name its "
+            "base in full precision with --base."
         )
-    missing = tuple(key for key in base.missing if key not in saved)
+    missing = tuple(key for key in weights.missing if key not in saved)
     usable = head if head in wanted and not missing else None
     if force and usable is None:
         raise UsageError(
             f"{name} is an adapter that was trained without that head, and none can be made up for it; leave "
             "out --force-head."
         )
-    return Weights(_merge(adapter, name, base.model, tensors), usable, missing, base.unused)
+    try:
+        merged = _merge(files.folder, weights.model, tensors)
+    except Exception as error:
+        raise ModelError(
+            f"The adapter {name} can't be merged into {trained_on}: {first_line(error)}; name the base that "
+            "it was trained on with --base."
+        ) from error
+    return Weights(merged, usable, missing, weights.unused)
 
 
-def _find_head(described: dict[str, Any]) -> TaskHead | None:
+def _find_head(described: Mapping[str, Any]) -> TaskHead | None:
     """Find the head with which an adapter was trained: by its task, or by the class of its base."""
     trained_in = described.get("auto_mapping")
     name = str(trained_in.get("base_model_class")) if isinstance(trained_in, dict) else ""
@@ -113,23 +118,15 @@ def _take_labels(config: PreTrainedConfig, head: TaskHead | None, saved: dict[st
         config.num_labels = labels.pop()
 
 
-def _merge(adapter: Adapter, name: str, model: Any, tensors: dict[str, Any]) -> Any:
+def _merge(folder: Path, model: Any, tensors: dict[str, Any]) -> Any:
     import peft
 
-    try:
-        with warnings.catch_warnings(), torch.random.fork_rng():
-            warnings.simplefilter("ignore")  # of what is compared below
-            # Without memory for what the description says, and the file does not hold.
-            adapted = peft.PeftModel.from_pretrained(
-                model, str(adapter.folder), is_trainable=False, low_cpu_mem_usage=True
-            )
-            placed = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
-            shapes = {key: tensor.shape for key, tensor in tensors.items()}
-            if any(shapes.get(key) != tensor.shape for key, tensor in placed.items()):
-                raise ValueError("its weights have no place there")
-            return adapted.merge_and_unload()
-    except Exception as error:
-        raise ModelError(
-            f"The adapter {name} can't be merged into {clean(adapter.base)}: {first_line(error)}; name the "
-            "base that it was trained on with --base."
-        ) from error
+    with warnings.catch_warnings(), torch.random.fork_rng():
+        warnings.simplefilter("ignore")  # of what is compared below
+        # With no memory for what the description says and the file does not hold.
+        adapted = peft.PeftModel.from_pretrained(model, str(folder), low_cpu_mem_usage=True)
+        placed = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
+        shapes = {key: tensor.shape for key, tensor in tensors.items()}
+        if any(shapes.get(key) != tensor.shape for key, tensor in placed.items()):
+            raise ValueError("its weights have no place there")
+        return adapted.merge_and_unload()

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from threading import RLock
 from typing import Any, cast
 
@@ -11,10 +10,10 @@ from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from transformers import PreTrainedModel
 
-from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.embedding import Embedding, choose_prompts, reads_encoder, unwrap_sentence_transformer
+from attnprobe.model.embedding import Embedding, choose_prompts, unwrap_sentence_transformer
 from attnprobe.model.folders import acts_outside_layers
 from attnprobe.model.private import unwrap_compiled, unwrap_forward
 from attnprobe.model.quantisation import Quantisation, silence_packages, unpack_model
@@ -65,14 +64,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     )
     if parts is None or scores_pairs:
         return checkpoint
-    embedding = Embedding.of(whole, checkpoint.name, tokenizer, config, prompt)
-    return replace(
-        checkpoint,
-        origin=origin | {"embedding": embedding.record},
-        encoder_only=reads_encoder(config),
-        embedding=embedding,
-        remarks=embedding.remarks,
-    )
+    return Embedding.of(whole, checkpoint, prompt).attach(checkpoint)
 
 
 def _strip_wrappers(model: nn.Module) -> nn.Module:

@@ -8,7 +8,7 @@ import math
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
@@ -52,7 +52,9 @@ def choose_prompts(
     Raises:
         UsageError: When there is no prompt of that name.
     """
-    texts = _read_prompts(described)
+    listed = described.get("prompts")
+    listed = listed.items() if isinstance(listed, Mapping) else ()
+    texts = {str(key): text for key, text in listed if isinstance(text, str)}
     if name == _NO_PROMPT and name not in texts:
         return None, dict.fromkeys(("", *_ROLES), "")
     if name is not None and name not in texts:
@@ -66,12 +68,6 @@ def choose_prompts(
     if name is not None:
         roles["query"] = texts[name]
     return chosen, {"": texts.get(chosen or "", ""), **roles}
-
-
-def _read_prompts(described: Mapping[str, Any]) -> dict[str, str]:
-    prompts = described.get("prompts")
-    listed = prompts.items() if isinstance(prompts, Mapping) else ()
-    return {str(name): text for name, text in listed if isinstance(text, str)}
 
 
 def quote(prompt: str) -> str:
@@ -102,19 +98,18 @@ class Embedding:
     prompts: Mapping[str, str]
 
     @classmethod
-    def read(
-        cls, folder: SentenceFolder, name: str, tokenizer: Any, config: Any, prompt: str | None
-    ) -> "Embedding":
+    def read(cls, folder: SentenceFolder, checkpoint: Any, prompt: str | None) -> "Embedding":
         """Read how the model of a folder embeds texts, with the prompt of a name, or its usual one."""
+        tokenizer, config = checkpoint.tokenizer, checkpoint.model.config
         kinds = tuple(kind.removeprefix(_HOME).rpartition(".")[2] for kind, _ in folder.modules[1:])
         unread = _find_unsafe(folder) or _find_unread(kinds, folder.settings, config)
         if folder.settings.get("do_lower_case") is True:
             tokenizer = _lower_case(tokenizer)
-        chosen = choose_prompts(folder.described, prompt, name)
+        chosen = choose_prompts(folder.described, prompt, checkpoint.name)
         return cls(folder, kinds, folder.settings, folder.described, unread, tokenizer, *chosen)
 
     @classmethod
-    def of(cls, model: Any, name: str, tokenizer: Any, config: Any, prompt: str | None) -> "Embedding":
+    def of(cls, model: Any, checkpoint: Any, prompt: str | None) -> "Embedding":
         """Take over how a loaded SentenceTransformer embeds texts."""
         first, *modules = model.children()
         kinds = tuple(type(module).__qualname__ for module in modules)
@@ -122,9 +117,21 @@ class Embedding:
         settings = {key: getattr(first, key, None) for key in names}
         names = ("prompts", "default_prompt_name", "truncate_dim")
         described = {key: getattr(model, key, None) for key in names}
-        chosen = choose_prompts(described, prompt, name)
-        unread = _find_unread(kinds, settings, config)
-        return cls(modules, kinds, settings, described, unread, tokenizer, *chosen)
+        chosen = choose_prompts(described, prompt, checkpoint.name)
+        unread = _find_unread(kinds, settings, checkpoint.model.config)
+        return cls(modules, kinds, settings, described, unread, checkpoint.tokenizer, *chosen)
+
+    def attach(self, checkpoint: Any) -> Any:
+        """Let a checkpoint read texts in this way."""
+        remark = f"the attention of its transformer is read, but its embeddings are not: {self.unread}"
+        return replace(
+            checkpoint,
+            tokenizer=self.tokenizer,
+            origin=checkpoint.origin | {"embedding": self.record},
+            encoder_only=_reads_encoder(checkpoint.model.config),
+            embedding=self,
+            remarks=(*checkpoint.remarks, *([remark] if self.unread else [])),
+        )
 
     @property
     def limit(self) -> int | None:
@@ -173,7 +180,7 @@ class Embedding:
         """
         import torch
 
-        from attnprobe.corpus.tokens import count_prompt_tokens
+        from attnprobe.corpus.tokenizer import count_prompt_tokens
 
         if len(set(roles)) > 1:
             return torch.cat([self(text[None], [role]) for text, role in zip(states, roles, strict=True)])
@@ -200,21 +207,13 @@ class Embedding:
             **({"unread": self.unread} if self.unread else {"modules": list(self.kinds)}),
         }
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What is not read of it, a sentence without its full stop; nothing where all of it is."""
-        remark = f"the attention of its transformer is read, but its embeddings are not: {self.unread}"
-        return (remark,) if self.unread else ()
-
     def describe(self) -> str:
-        """Say which modules make its vectors, and which prompts it knows."""
-        named = [f"{clean(name)} ({quote(text)})" for name, text in _read_prompts(self.described).items()]
-        used = f"{clean(self.prompt_name)} stands before each text" if self.prompt_name else "none is put"
-        prompts = f"; prompts {join_names(named)}, of which {used}" if named else ""
-        return f"{', '.join(map(clean, self.kinds))}{prompts}"
+        """Say which modules make its vectors, and which prompt stands before texts."""
+        used = f"the prompt {self.prompt_name} stands before each text" if self.prompt_name else "no prompt"
+        return clean(f"{', '.join(self.kinds)}; {used}")
 
 
-def reads_encoder(config: Any) -> bool:
+def _reads_encoder(config: Any) -> bool:
     """Tell whether vectors are made of what an encoder gives, without the decoder beside it."""
     from attnprobe.model.quirks import EMBEDDING_ENCODERS
 
@@ -247,7 +246,7 @@ def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any], config: Any)
             value = "that of a chat" if "message" in value else value.get("text")
         if value not in (None, usual):
             return f"its transformer has another {name}"
-    if config.is_encoder_decoder and not reads_encoder(config):
+    if config.is_encoder_decoder and not _reads_encoder(config):
         return "it pools what a decoder beside an encoder gives"
     return ""
 

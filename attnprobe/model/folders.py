@@ -228,8 +228,11 @@ def is_inside(root: Path, path: str | Path) -> bool:
     return place.is_relative_to(home) or place.is_relative_to(blobs)
 
 
-def find_transformer(root: Path, name: str, adapter: str | None = None) -> Path:
+def find_transformer(root: Path, name: str, adapter: str | None = None) -> tuple[Path, SentenceFolder | None]:
     """Find the folder of a checkpoint's transformer, or that of the adapter of a name.
+
+    Returns:
+        It, and the folder of sentence-transformers around it, if there is one.
 
     Raises:
         ModelError: When the first module of sentence-transformers is not there, or is no transformer.
@@ -251,7 +254,7 @@ def find_transformer(root: Path, name: str, adapter: str | None = None) -> Path:
         raise UsageError(f"{name} holds the adapters {named}; choose one with --adapter.")
     if adapter is not None and adapter not in inside:
         raise UsageError(f"--adapter {clean(adapter)}: {name} has no such adapter; it holds {named}.")
-    return folder if adapter is None else folder / adapter
+    return folder if adapter is None else folder / adapter, sentences
 
 
 def _list_settings_files(folder: Path) -> list[Path]:

@@ -3,7 +3,6 @@
 import logging
 import os
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,13 @@ from tokenizers import Tokenizer as TokenizerFile
 from transformers import AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.media import BOTH
-from attnprobe.corpus.tokens import NoTokenizer, Tokenizer
+from attnprobe.corpus.tokenizer import NoTokenizer, Tokenizer
 from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.model import lean
 from attnprobe.model.adapters import read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
 from attnprobe.model.configuration import describe_unread_layers, read_config, refuse_unseeing
-from attnprobe.model.embedding import Embedding, choose_prompts, reads_encoder
+from attnprobe.model.embedding import Embedding, choose_prompts
 from attnprobe.model.folders import check_object, damage_error
 from attnprobe.model.locate import CheckpointFiles, DeviceMap, LoadOptions, list_tokenizer_files, locate
 from attnprobe.model.processing import load_processor
@@ -28,6 +27,7 @@ from attnprobe.model.quantisation import Quantisation, find_packing, place_weigh
 from attnprobe.model.quirks import UnsupportedModelError, refuse_by_name
 from attnprobe.model.random_weights import randomise_weights
 from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
+from attnprobe.table.cells import clean
 
 #: What describes a tokenizer.
 _TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
@@ -43,34 +43,31 @@ def load_checkpoint(
 ) -> Checkpoint:
     """Load a model, and its tokenizer or its processor of images or sound.
 
-    Args:
-        name: ``demo``, a local folder, or a hub id.
-        options: How to load.
-        heads: Task heads to look for; the first whose weights are all there is loaded along.
-        force_head: Make the first of them up if its weights are missing.
-        modality: What it will be given: "text", "image" or "sound", or "image+text" for both together.
+    ``name`` is ``demo``, a local folder, or a hub id. Of the task ``heads``, the first whose weights are all
+    there is loaded along, or with ``force_head`` the first one, made up if need be. The ``modality`` is what
+    it will be given: "text", "image" or "sound", or "image+text" for both together.
 
     Raises:
         AttnprobeError: With one sentence on what is wrong and what to do.
     """
     options = options or LoadOptions()
     spread = build_device_map_options(options.device_map, options.device)
-    device, dtype = find_device(options.device), find_dtype(options.dtype)
+    device, dtype = find_device(options.device), getattr(torch, options.dtype)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     files = locate(name, options)
     name, base = files.label, files.base or files
-    sentences = files.sentences if modality == TEXT else None
-    embeds = sentences is not None and not sentences.scores_pairs
+    sentences, scores_pairs = files.sentences, files.sentences is not None and files.sentences.scores_pairs
+    embeds = sentences is not None and not scores_pairs and modality == TEXT
     choose_prompts(sentences.described if sentences and embeds else {}, options.prompt, name)
-    if files.adapter is not None and spread:
+    if files.base is not None and spread:
         raise UsageError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
     shared = {"trust_remote_code": options.trust_remote_code, "local_files_only": True}
     config = read_config(base.folder, name, trust_remote_code=options.trust_remote_code)
     refuse_by_name(config.model_type)
     kept = read_kept_heads(base.folder, name, config)
-    if kept is not None and (files.adapter is not None or spread):
-        reason = "fits no adapter" if files.adapter is not None else "can't be spread over devices"
+    if kept is not None and (files.base is not None or spread):
+        reason = "fits no adapter" if files.base is not None else "can't be spread over devices"
         raise UsageError(f"{name} is physically pruned, and {reason}; take the model before pruning.")
     if modality == BOTH:
         refuse_unseeing(name, config)
@@ -78,19 +75,15 @@ def load_checkpoint(
         check_modality(name, config, modality)
     load_own_tokenizers = partial(load_tokenizers, files.tokenizer_folder, name, config.model_type, **shared)
     tokenizer, target_tokenizer = load_own_tokenizers() if modality in {TEXT, BOTH} else (None, None)
-    embedding = None
-    if sentences is not None and embeds:
-        embedding = Embedding.read(sentences, name, tokenizer, config, options.prompt)
-        tokenizer = embedding.tokenizer
     processor = load_processor(modality, base.folder, name, config, tokenizer, **shared)
     how = {"dtype": dtype, "use_safetensors": base.weights[0].suffix == ".safetensors", **shared}
     how |= spread or place_weights(config, device)
     if is_physical(base.folder):
         weights = _read_pruned(base.folder, name, dtype, heads, force=force_head)
-    elif files.adapter is None:
+    elif files.base is None:
         weights = read_weights(base.folder, name, config, heads, force=force_head, **how)
     else:
-        weights = read_with_adapter(files.adapter, base.folder, name, config, heads, force=force_head, **how)
+        weights = read_with_adapter(files, base, config, heads, force=force_head, **how)
     vars(weights.model.config).pop("pruned_heads", None)  # which are on record as ours are
     _check_numbers(name, weights.model)
     model: Any = weights.model if spread else weights.model.to(device)  # type: ignore[arg-type]
@@ -104,7 +97,7 @@ def load_checkpoint(
         name,
         model,
         tokenizer or NoTokenizer(name),
-        _record(files, config.model_type, embedding, quantisation),
+        _record(files, config.model_type, quantisation),
         weights.unused,
         weights.missing,
         base.folder,
@@ -114,22 +107,20 @@ def load_checkpoint(
         processor=processor,
         tower=tower,
         kept=kept,
-        encoder_only=embedding is not None and reads_encoder(config),
-        embedding=embedding,
         quantisation=quantisation,
-        scores_pairs=files.sentences is not None and files.sentences.scores_pairs,
-        sentences=files.sentences,
-        remarks=describe_unread_layers(model, weights.unused) + (embedding.remarks if embedding else ()),
+        scores_pairs=scores_pairs,
+        sentences=sentences,
+        remarks=describe_unread_layers(model, weights.unused),
     )
+    if sentences is not None and embeds:
+        checkpoint = Embedding.read(sentences, checkpoint, options.prompt).attach(checkpoint)
     seed = options.random_weights
     return checkpoint if seed is None else randomise_weights(checkpoint, seed)
 
 
-def _record(
-    files: CheckpointFiles, model_type: str, embedding: Embedding | None, quantisation: Quantisation | None
-) -> dict[str, Any]:
+def _record(files: CheckpointFiles, model_type: str, quantisation: Quantisation | None) -> dict[str, Any]:
     """Record where a checkpoint came from and how it was read."""
-    options = files.options
+    options, base = files.options, files.base
     record: dict[str, Any] = {
         **files.origin,
         "model_type": model_type,
@@ -137,9 +128,9 @@ def _record(
         "trust_remote_code": options.trust_remote_code,
         **files.hashes,
     }
-    if files.adapter is not None and files.base is not None:
-        record |= {"adapter": files.adapter.kind, "base": {**files.base.origin, **files.base.hashes}}
-    record |= {} if embedding is None else {"embedding": embedding.record}
+    if base is not None:
+        kind = clean(str(files.adapter.get("peft_type")))
+        record |= {"adapter": kind, "base": {**base.origin, **base.hashes}}
     return record | ({} if quantisation is None else {"quantisation": quantisation.name})
 
 
@@ -151,8 +142,6 @@ def build_device_map_options(device_map: DeviceMap | None, device: str) -> dict[
         raise UsageError(f"--device-map spreads the model over all devices; leave out --device {device}.")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError("--device-map takes all devices for one process; start it without torchrun.")
-    if find_spec("accelerate") is None:
-        raise UsageError("--device-map needs accelerate: pip install accelerate.")
     # That weights lie elsewhere is no news to who asked for it; tables and doctor say where.
     logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)
     return {"device_map": device_map}
@@ -175,13 +164,6 @@ def find_device(name: str) -> torch.device:
         there = " or ".join(["auto", "cpu", *gpus, *apple])
         raise UsageError(f"There is no device {name!r} on this machine; use {there}.") from error
     return device
-
-
-def find_dtype(name: str) -> torch.dtype:
-    dtype = getattr(torch, name, None)
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        raise UsageError(f"{name!r} is no floating-point type; use float32, bfloat16, float16 or float64.")
-    return dtype
 
 
 def _read_pruned(

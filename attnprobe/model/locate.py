@@ -4,11 +4,11 @@ Nothing is imported that is heavy, so that a checkpoint is compared with the one
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import escape
-from importlib.resources import files
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -63,32 +63,14 @@ class LoadOptions:
 
 
 @dataclass(frozen=True)
-class Adapter:
-    """An adapter without its weights: its folder, what is said of it, and what it was trained on."""
-
-    folder: Path
-    described: dict[str, Any]
-    base: str
-    revision: str | None
-
-    @property
-    def kind(self) -> str:
-        """Its method, such as "LORA"."""
-        return clean(str(self.described.get("peft_type")))
-
-
-@dataclass(frozen=True)
 class CheckpointFiles:
     """What is known of a checkpoint from its files, before its weights are loaded.
 
     Attributes:
-        name: What the user calls it.
-        options: How it is loaded.
         folder: That of its transformer, or of its adapter.
         origin: Where it came from, for the record.
         sentences: The folder of sentence-transformers that this is the transformer of.
-        adapter: What is said of it, if it is one.
-        base: What the adapter was trained on.
+        adapter: The description of an adapter, empty for a whole model; ``base`` is what it was trained on.
     """
 
     name: str
@@ -96,13 +78,8 @@ class CheckpointFiles:
     folder: Path
     origin: dict[str, Any]
     sentences: SentenceFolder | None = None
-    adapter: Adapter | None = None
+    adapter: Mapping[str, Any] = field(default_factory=dict)
     base: "CheckpointFiles | None" = None
-
-    @property
-    def commit(self) -> str:
-        """That on the hub, empty for a folder."""
-        return self.origin.get("commit", "")
 
     @property
     def full_name(self) -> str:
@@ -113,12 +90,7 @@ class CheckpointFiles:
     def label(self) -> str:
         """Its id on the hub, or the name of the folder that was named."""
         root = self.folder if self.sentences is None else self.sentences.root
-        return self.name if self.commit else root.resolve().name
-
-    @property
-    def modules(self) -> dict[str, Path]:
-        """What beside its transformer decides what an embedding is, by its path in the folder."""
-        return {} if self.sentences is None else self.sentences.list_files()
+        return self.origin.get("hub", root.resolve().name)
 
     @cached_property
     def weights(self) -> list[Path]:
@@ -128,22 +100,21 @@ class CheckpointFiles:
     def identity(self) -> str:
         """What tells it from any other: the commit on the hub, or the SHA-256 of its files."""
         on_base = "" if self.base is None else f" on {self.base.identity}"
-        if self.commit:
-            return f"{self.name} {self.commit}{on_base}"
+        if "commit" in self.origin:
+            return f"{self.name} {self.origin['commit']}{on_base}"
         return hashlib.sha256(f"{self.hashes}{on_base}".encode()).hexdigest()
 
     @property
     def hashes(self) -> dict[str, dict[str, str]]:
         """The SHA-256 of each file, for the record."""
-        kinds = {"weights": self.weights, "files": list_descriptions(self.folder)}
-        paths = {
-            kind: {file.relative_to(self.folder).as_posix(): file for file in files}
-            for kind, files in kinds.items()
+        own = {"weights": self.weights, "files": list_descriptions(self.folder)}
+        hashes = {
+            kind: {path.relative_to(self.folder).as_posix(): hash_file(path) for path in paths}
+            for kind, paths in own.items()
         }
-        paths |= {"modules": self.modules} if self.modules else {}
-        return {
-            kind: {name: hash_file(path) for name, path in files.items()} for kind, files in paths.items()
-        }
+        if self.sentences is not None:
+            hashes["modules"] = {name: hash_file(path) for name, path in self.sentences.list_files().items()}
+        return hashes
 
     @property
     def tokenizer_folder(self) -> Path:
@@ -186,34 +157,67 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Checkpoi
         raise UsageError(
             f"The name {name!r} is no UTF-8, and tokenizers open no such folder; rename it."
         ) from None
-    folder, origin, sentences = _find(name, options, weights=weights)
-    adapter = _find_adapter(folder, name, options.base, hub="hub" in origin)
-    base = None
-    if weights or "folder" in origin:
-        find_weights(folder, name, allow_bin=options.allow_bin)
-    elif adapter is None:
-        check_config(folder, name)
-    if adapter is not None:
-        theirs = replace(options, revision=adapter.revision, base=None, adapter=None)
-        base = CheckpointFiles(adapter.base, theirs, *_find(adapter.base, theirs, weights=weights))
-        check_config(base.folder, adapter.base)
-    return CheckpointFiles(name, options, folder, origin, sentences, adapter, base)
+    files = CheckpointFiles(name, options, *_find(name, options, weights=weights))
+    if not (files.folder / CONFIG).is_file():
+        files = replace(files, adapter=read_object(files.folder / ADAPTER))
+    if weights or "folder" in files.origin:
+        find_weights(files.folder, name, allow_bin=options.allow_bin)
+    elif not files.adapter:
+        check_config(files.folder, name)
+    return replace(files, base=_locate_base(files, weights=weights)) if files.adapter else files
 
 
 def _find(
     name: str, options: LoadOptions, *, weights: bool
 ) -> tuple[Path, dict[str, Any], SentenceFolder | None]:
+    """Find the folder of a transformer or an adapter, where it came from, and the folder around it."""
     if name == DEMO:
         for option in ("adapter", "revision"):
             if getattr(options, option) is not None:
                 raise UsageError(f"{DEMO} is within attnprobe and has no {option}; leave out --{option}.")
-        return Path(str(files("attnprobe") / DEMO)), {"folder": "attnprobe/demo"}, None
+        return Path(str(resources.files("attnprobe") / DEMO)), {"folder": "attnprobe/demo"}, None
     if (root := find_local_folder(name)) is not None:
         origin = {"folder": root.resolve().name}
     else:
         root = _download(name, options, weights=weights)
         origin = {"hub": name, "commit": root.name}
-    return find_transformer(root, name, options.adapter), origin, read_sentence_folder(root, name)
+    folder, sentences = find_transformer(root, name, options.adapter)
+    return folder, origin, sentences
+
+
+def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
+    """Locate what an adapter was trained on: what the user names, or else what the adapter names.
+
+    An adapter of the hub may name a folder of somebody else's machine, or one that is here by chance: it may
+    choose none.
+    """
+    adapter, chosen, hub = files.adapter, files.options.base, "hub" in files.origin
+    name = chosen or adapter.get("base_model_name_or_path")
+    if not isinstance(name, str) or not name:
+        raise ModelError(f"The adapter {files.name} names no base model; name it with --base.")
+    if chosen is None and name != DEMO:
+        place, reason = Path(name), ""
+        try:
+            is_here = place.expanduser().is_dir()
+        except (OSError, RuntimeError, ValueError):  # a name too long, or with a NUL in it
+            is_here = False
+        is_path = place.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
+        if is_path and (hub or not is_here):
+            machine = "another machine" if hub else "its own machine, and not here"
+            reason = f"which is a folder of {machine}"
+        elif hub and is_here:
+            reason = "and a folder here has this name, too"
+        if reason:
+            raise ModelError(
+                f"The adapter {files.name} was trained on {clean(name)}, {reason}; name its base with --base."
+            )
+    revision = (
+        adapter.get("revision") if chosen is None and isinstance(adapter.get("revision"), str) else None
+    )
+    options = replace(files.options, revision=revision, base=None, adapter=None)
+    base = CheckpointFiles(name, options, *_find(name, options, weights=weights))
+    check_config(base.folder, name)
+    return base
 
 
 def find_checkpoints(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:
@@ -243,36 +247,6 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
             )
 
 
-def _find_adapter(folder: Path, name: str, base: str | None, *, hub: bool) -> Adapter | None:
-    """Read the description of an adapter; None for a folder that holds a whole model.
-
-    ``base`` is what the user names as its base, None for what the adapter names. An adapter of the ``hub``
-    may name a folder of somebody else's machine, or by chance one that is here: it may choose none.
-    """
-    described = read_object(folder / ADAPTER)
-    if not described or (folder / CONFIG).is_file():
-        return None
-    named = base or described.get("base_model_name_or_path")
-    if not isinstance(named, str) or not named:
-        raise ModelError(f"The adapter {name} names no base model; name it with --base.")
-    trained_on = f"The adapter {name} was trained on {clean(named)}"
-    if base is None and named != DEMO:
-        try:
-            is_here = Path(named).expanduser().is_dir()
-        except (OSError, RuntimeError, ValueError):  # a name too long, or with a NUL in it
-            is_here = False
-        if named.startswith(("/", ".", "~")) or named.count("/") > 1:
-            if hub or not is_here:
-                machine = "another machine" if hub else "its own machine, and not here"
-                raise ModelError(f"{trained_on}, which is a folder of {machine}; name its base with --base.")
-        elif hub and is_here:
-            raise ModelError(
-                f"{trained_on}, and a folder here has this name, too; name its base with --base."
-            )
-    revision = described.get("revision") if base is None else None
-    return Adapter(folder, described, named, revision if isinstance(revision, str) else None)
-
-
 def _download(name: str, options: LoadOptions, *, weights: bool) -> Path:
     """Fetch a checkpoint, or its adapter; of sentence-transformers, only the folders of its modules."""
     wanted = [
@@ -295,30 +269,25 @@ def _download(name: str, options: LoadOptions, *, weights: bool) -> Path:
 def _fetch(name: str, options: LoadOptions, wanted: list[str], ignored: list[str]) -> Path:
     from huggingface_hub import constants, errors, snapshot_download
 
+    reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
+    away = f"{name!r} is neither a folder here nor in the local cache, and {reason}."
+    sentences = {
+        errors.HFValidationError: f"{name!r} is neither a folder here nor a possible name on the hub.",
+        errors.GatedRepoError: f"{name} is gated: ask for access on its page, then set HF_TOKEN or run "
+        "`hf auth login`.",
+        errors.RevisionNotFoundError: f"{name} has no revision {options.revision!r}.",
+        errors.RepositoryNotFoundError: f"{name!r} is neither a folder here nor a checkpoint on the hub (for "
+        "a private one set HF_TOKEN).",
+        errors.LocalEntryNotFoundError: away,
+        errors.OfflineModeIsEnabled: away,
+    }
     try:
-        folder = snapshot_download(
-            name, revision=options.revision, allow_patterns=wanted, ignore_patterns=ignored
-        )
-    except errors.HFValidationError as error:
-        raise UsageError(f"{name!r} is neither a folder here nor a possible name on the hub.") from error
-    except errors.GatedRepoError as error:
-        raise UsageError(
-            f"{name} is gated: ask for access on its page, then set HF_TOKEN or run `hf auth login`."
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise UsageError(f"{name} has no revision {options.revision!r}.") from error
-    except errors.RepositoryNotFoundError as error:
-        raise UsageError(
-            f"{name!r} is neither a folder here nor a checkpoint on the hub (for a private one set HF_TOKEN)."
-        ) from error
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
-        raise UsageError(
-            f"{name!r} is neither a folder here nor in the local cache, and {reason}."
-        ) from error
+        how: dict[str, Any] = {"allow_patterns": wanted, "ignore_patterns": ignored}
+        return Path(snapshot_download(name, revision=options.revision, **how))
     except (errors.HfHubHTTPError, OSError, ValueError) as error:
-        raise UsageError(f"{name} can't be fetched from the hub: {first_line(error)}.") from error
-    return Path(folder)
+        known = (sentence for kind, sentence in sentences.items() if isinstance(error, kind))
+        other = f"{name} can't be fetched from the hub: {first_line(error)}."
+        raise UsageError(next(known, other)) from error
 
 
 def list_tokenizer_files(folder: Path) -> list[Path]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import AutoFeatureExtractor, AutoImageProcessor, PreTrainedConfig
 
 from attnprobe.corpus.media import BOTH
-from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, ModelError, UsageError, first_line
 from attnprobe.model.configuration import find_placeholder

@@ -62,9 +62,10 @@ def find_packing(weight: Any) -> str:
 
 def is_packed(module: nn.Module) -> bool:
     """Tell whether a module is a projection whose weight is no plain matrix."""
-    if _find_sizes(module) is None or next(module.children(), None) is not None:  # adapters are around one
+    if next(module.children(), None) is not None:  # an adapter is around one
         return False
-    return bool(describe_packing(module))
+    sized = all(type(getattr(module, f"{side}_features", None)) is int for side in ("out", "in"))
+    return sized and bool(describe_packing(module))
 
 
 def describe_packing(module: nn.Module) -> str:
@@ -75,11 +76,6 @@ def describe_packing(module: nn.Module) -> str:
 
 def is_projection(module: nn.Module) -> bool:
     return isinstance(module, nn.Linear | Conv1D) or is_packed(module)
-
-
-def _find_sizes(module: nn.Module) -> tuple[int, int] | None:
-    sizes: Any = tuple(getattr(module, f"{side}_features", None) for side in ("out", "in"))
-    return sizes if all(type(size) is int for size in sizes) else None
 
 
 def read_weight(module: Any) -> Tensor | None:
@@ -93,7 +89,8 @@ def read_weight(module: Any) -> Tensor | None:
         plain = weight.detach().dequantize()
     except Exception:  # whatever a package does with a weight of its own
         return None
-    return plain.detach() if plain.shape == _find_sizes(module) and not find_packing(plain) else None
+    sizes = (module.out_features, module.in_features)
+    return plain if plain.shape == sizes and not find_packing(plain) else None
 
 
 @dataclass(frozen=True)

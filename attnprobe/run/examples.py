@@ -25,7 +25,8 @@ from attnprobe.corpus.document import (
 )
 from attnprobe.corpus.media import MediaFolder
 from attnprobe.corpus.spans import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
-from attnprobe.corpus.tokens import Reading, TokenSequence, ask_offsets, tokenize
+from attnprobe.corpus.tokenizer import ask_offsets, tokenize
+from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.errors import AttnprobeError, NothingToMeasureError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.tasks import Gold

@@ -18,17 +18,11 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.order import Order
 from attnprobe.corpus.source import OpenSource
-from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import AttnprobeWarning, UsageError
 from attnprobe.intervention.request import TaskOptions, check_gold, peek
 from attnprobe.model.embedding import choose_prompts
-from attnprobe.model.folders import (
-    DEMO,
-    find_local_folder,
-    find_transformer,
-    find_weights,
-    read_sentence_folder,
-)
+from attnprobe.model.folders import DEMO, find_local_folder, find_transformer, find_weights
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.streams import TerminalProgress
 from attnprobe.run.options import CorpusOptions
@@ -172,9 +166,8 @@ def check_model(
         raise UsageError("--device-map needs accelerate: pip install accelerate.")
     folder = None if str(model) == DEMO else find_local_folder(str(model))
     if folder is not None:
-        transformer = find_transformer(folder, str(model), options.get("adapter"))
+        transformer, sentences = find_transformer(folder, str(model), options.get("adapter"))
         find_weights(transformer, str(model), allow_bin=options.get("allow_bin", False))
-        sentences = read_sentence_folder(folder, str(model))
         choose_prompts(sentences.described if sentences else {}, options.get("prompt"), str(model))
 
 
@@ -207,7 +200,7 @@ def sees_text(model: Any, call: Call) -> bool:
     from attnprobe.model.locate import locate
 
     files = locate(str(model), call.load, weights=False)
-    return files.adapter is None and reads_both(files.config)
+    return files.base is None and reads_both(files.config)
 
 
 def check_labels(source: OpenSource, task: TaskOptions) -> OpenSource:

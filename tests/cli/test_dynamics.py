@@ -260,5 +260,5 @@ def test_refused_before_a_checkpoint_is_loaded(refused, own_run, monkeypatch, wo
     def looked(*_, **__):
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr(load, "find_weights", looked)
+    monkeypatch.setattr(load, "read_weights", looked)
     assert says in refused("dynamics", *words)

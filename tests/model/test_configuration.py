@@ -86,7 +86,7 @@ def test_names_that_lead_nowhere(tmp_path, name, options, said):
         load_checkpoint(str(tmp_path / "loop") if name == "LOOP" else name, LoadOptions(**options))
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "timesformer", "swin", "lilt"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "timesformer", "hiera", "lilt"])
 def test_types_that_are_refused_by_name(folder, kind):
     config = {"model_type": kind}
     if kind == "encoder-decoder":

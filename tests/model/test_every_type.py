@@ -216,6 +216,13 @@ def test_verified_or_refused(name: str):
         assert said == (name in ENCODER_ONLY)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_arguments_by_name():
+    """Parakeet calls attention with every argument by its name."""
+    ((_, architecture),) = examined("parakeet_encoder")
+    assert architecture.way is Way.REGISTRY
+
+
 #: Types that take pad tokens for padding where they are given no mask.
 GUESSING = {"flaubert", "t5gemma", "xlm"}
 #: Given a mask of ones, they see earlier tokens only under eager attention, and all under sdpa, the default.

@@ -20,7 +20,7 @@ heavy = {heavy}
 print(json.dumps({{"csv": table.to_csv(), "heavy": [name for name in heavy if name in sys.modules]}}))
 """
 
-HEAVY = ["torch.distributed.tensor", "torch._dynamo.convert_frame"]
+HEAVY = ["torch._dynamo.convert_frame"]
 
 
 def ran(before: str = "", after: str = "") -> dict[str, Any]:
@@ -40,7 +40,6 @@ import torch
 double = torch.compile(lambda x: 2 * x, backend="eager")
 assert double(torch.ones(2)).tolist() == [2, 2]
 import torch._dynamo.convert_frame
-from torch.distributed.tensor import DTensor
 """
     assert ran("lean.install()", after)["csv"] == usual["csv"]
 

@@ -114,9 +114,10 @@ class TestRefused:
     """What is refused before anything is loaded."""
 
     def test_without_accelerate(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr("attnprobe.model.load.find_spec", lambda _: None)
+        find, hidden = importlib.util.find_spec, {"accelerate"}
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in hidden else find(name))
         with pytest.raises(AttnprobeError, match="pip install accelerate"):
-            load_checkpoint("demo", LoadOptions(device_map="auto"))
+            attnprobe.entropy("demo", TEXTS, device_map="auto")
 
     def test_in_several_processes(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("WORLD_SIZE", "2")

@@ -219,15 +219,13 @@ def switch_attention(model: PreTrainedModel, implementation: str | None) -> None
 
 
 def _attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None = None,
-    **options: Any,
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
 ) -> tuple[Tensor, None]:
-    """Let the reader of a module attend; a part that nobody reads, such as a decoder, goes its way."""
-    given = query, key, value, attention_mask  # which some models name
+    """Let the reader of a module attend; a part that nobody reads, such as a decoder, goes its way.
+
+    The arguments have their names from transformers, which may give all of them by name.
+    """
+    given = query, key, value, attention_mask
     options["dropout"] = 0.0
     reader = _READERS.get(id(module))
     if reader is None:
