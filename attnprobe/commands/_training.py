@@ -7,7 +7,7 @@ from typing import Any, cast
 from torch import nn
 
 from attnprobe.commands.census import census
-from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.findings.dynamics import check_alike, split_steps, stack_steps, summarise_step
 from attnprobe.model.training import StepCallback

@@ -33,7 +33,7 @@ from attnprobe.registry import Option, command
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.corpus.tokens import Tokenizer
+    from attnprobe.corpus.tokenizer import Tokenizer
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.session.session import Call
     from attnprobe.table.table import HeadTable
@@ -449,7 +449,7 @@ def _check_unused(name: str, measure: str, given: dict[str, Any]) -> None:
     """Refuse options of other measures."""
     known = dynamics.command.keywords  # type: ignore[attr-defined]
     for option in sorted(set().union(*(names for _, names in MEASURES.values())) - MEASURES[name][1]):
-        if given[option] and known[option].is_given(given[option]):
+        if given[option] and given[option] != known[option].default:
             owners = ", ".join(owner for owner, (_, names) in MEASURES.items() if option in names)
             flag = known[option].flags[0]
             raise UsageError(f"{flag} is for --measure {owners}; leave it out for {measure}.")

@@ -21,7 +21,7 @@ from attnprobe.registry import Option, command
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.corpus.tokens import Tokenizer
+    from attnprobe.corpus.tokenizer import Tokenizer
     from attnprobe.findings.sides import PairedSides, TableSide
     from attnprobe.session.texts import Texts
     from attnprobe.statistics.statistic import Statistic

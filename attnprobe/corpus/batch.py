@@ -47,9 +47,9 @@ class Groups:
             clusters[here] = np.where(count[inverse] > 1, documents[here], -1)
         return cls(names, np.asarray(of, np.int64), clusters)
 
-    def rows(self, some: slice | NDArray[np.integer]) -> "Groups":
-        """Give the groups of some sequences."""
-        return Groups(self.names, self.of[some], self.clusters[some])
+    def rows(self, kept: slice | NDArray[np.integer]) -> "Groups":
+        """Give the groups of part of the sequences."""
+        return Groups(self.names, self.of[kept], self.clusters[kept])
 
     def parts(self) -> Iterator[tuple[str, NDArray[np.intp]]]:
         """Give the name of each group that is there, and which of the sequences count in it."""

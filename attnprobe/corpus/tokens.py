@@ -1,10 +1,9 @@
 """Documents become sequences of tokens: framed, cut into windows, their words and links known."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import chain, islice, takewhile
-from typing import Any, Protocol
+from itertools import takewhile
+from typing import Any
 
 from attnprobe.attention.tokens import TokenAnnotation, TokenAnswers
 from attnprobe.corpus.document import Annotation, Document, DocumentNumbers, Label, Where
@@ -18,149 +17,12 @@ from attnprobe.corpus.spans import (
     split_annotation,
     tag_tokens,
 )
-from attnprobe.corpus.streams import check_unicode, shorten
-from attnprobe.errors import AttnprobeError, DataError, first_line
+from attnprobe.corpus.tokenizer import Frame, Tokenizer, ask_offsets, tokenize
+from attnprobe.errors import DataError
 
-#: What tokenizers say where their vocabulary holds no token for what it does not know.
-_UNKNOWN = re.compile(r"\[UNK\]|unk_id|unknown token", re.IGNORECASE)
-#: Tokens of the vocabulary that are tried as a probe where the usual one gives no token.
-_MOST_PROBES = 2000
-#: So many first texts are checked, or as many as have so many characters.
-_CHECKED_TEXTS, _CHECKED_CHARACTERS = 16, 20_000
 #: Documents are handed to the tokenizer by this many, or by this many characters.
 CHUNK_DOCUMENTS = 512
 CHUNK_CHARACTERS = 1_000_000
-
-
-class Tokenizer(Protocol):
-    """What attnprobe asks of a tokenizer; every transformers tokenizer has it."""
-
-    model_input_names: list[str]
-
-    def __call__(self, *texts: Any, **options: Any) -> Mapping[str, Any]: ...
-
-    def __len__(self) -> int: ...
-
-    def decode(self, ids: Any, **options: Any) -> str: ...
-
-    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]: ...
-
-
-class NoTokenizer:
-    """Stands in for the tokenizer of a checkpoint without one; any use is refused."""
-
-    model_input_names: list[str] = []  # noqa: RUF012 - it never changes
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __len__(self) -> int:
-        return 0
-
-    def __call__(self, *_: Any, **__: Any) -> Any:
-        raise DataError(f"{self._name} holds no tokenizer, so it can't be given text.")
-
-    decode = convert_ids_to_tokens = __call__
-
-
-def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, Any]:
-    """Tokenise, or say in one sentence why the tokenizer fails."""
-    try:
-        return tokenizer(*texts, **options)
-    except AttnprobeError:
-        raise
-    except Exception as error:  # what comes from tokenizers has no class of its own
-        if _UNKNOWN.search(str(error)):
-            raise DataError(
-                "The texts hold characters that the tokenizer has no token for, and its vocabulary lacks the "
-                "one for all such ([UNK]); put it back into the tokenizer's files, or leave those texts out."
-            ) from error
-        given = [*texts, options.get("text_target") or ""]
-        for text in chain.from_iterable([one] if isinstance(one, str) else one for one in given):
-            check_unicode(text, f"The text {shorten(repr(text))}")
-        raise DataError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
-
-
-def count_prompt_tokens(tokenizer: Any, prompt: str) -> int:
-    """Count the tokens of a prompt with what frames it in front, as sentence-transformers does."""
-    if not prompt:
-        return 0
-    ids = list(tokenize(tokenizer, prompt)["input_ids"])
-    return len(ids) - (bool(ids) and ids[-1] in tokenizer.all_special_ids)
-
-
-def ask_offsets(tokenizer: Any) -> dict[str, bool]:
-    """Ask for the characters of tokens, or refuse a tokenizer that can't say them."""
-    if not getattr(tokenizer, "is_fast", False):
-        raise DataError(
-            f"The tokenizer ({type(tokenizer).__name__}) has no fast form (tokenizer.json), so it can't say "
-            "which characters a token covers, as words and links need; census and other commands without "
-            "words read this checkpoint."
-        )
-    return {"return_offsets_mapping": True}
-
-
-@dataclass(frozen=True)
-class Frame:
-    """The special tokens a tokenizer puts around a text: ids before it and ids after it.
-
-    Windows of a long document are framed by hand. The frame is read off a probe that the tokenizer knows,
-    and ``check`` holds it against real texts.
-    """
-
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> "Frame":
-        """Compare a probe with and without special tokens.
-
-        A probe must give tokens, and none of those that frame an empty text.
-        """
-        special = set(getattr(tokenizer, "all_special_ids", ()))
-        ordinary = (token for token in range(len(tokenizer)) if token not in special)
-        spelled = (tokenizer.decode([token]).strip() for token in islice(ordinary, _MOST_PROBES))
-        alone, failure = set[int](), None
-        for text in chain(("", "a b"), filter(None, spelled)):
-            try:
-                framed = list(tokenize(tokenizer, text)["input_ids"])
-                bare = list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"])
-            except AttnprobeError as error:  # such as where it has no token for what it does not know
-                failure = failure or error
-                continue
-            if not text:
-                alone.update(framed)
-            elif bare and alone.isdisjoint(bare):
-                for start in range(len(framed) - len(bare) + 1):
-                    frame = cls(tuple(framed[:start]), tuple(framed[start + len(bare) :]))
-                    if frame.around(bare) == framed and {*frame.before, *frame.after}.isdisjoint(bare):
-                        return frame
-                failure = None
-                break
-        raise failure or DataError(
-            "The tokenizer does not frame a text with special tokens before and after it, which is the only "
-            "form attnprobe can cut into windows."
-        )
-
-    def check(self, tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-        """Hold the ids of the first texts, with the frame around them, against ``tokenizer(text)``."""
-        characters = 0
-        for text, bare in islice(zip(texts, ids, strict=True), _CHECKED_TEXTS):
-            if bare and list(tokenize(tokenizer, text, verbose=False)["input_ids"]) != self.around(bare):
-                raise DataError(
-                    f"The tokenizer ({type(tokenizer).__name__}) does not put {shorten(repr(text))} "
-                    "between the special tokens that it puts around other texts, which is the only form "
-                    "attnprobe can cut into windows."
-                )
-            characters += len(text)
-            if characters > _CHECKED_CHARACTERS:
-                break
-
-    def __len__(self) -> int:
-        return len(self.before) + len(self.after)
-
-    def around(self, ids: Sequence[int]) -> list[int]:
-        return [*self.before, *ids, *self.after]
 
 
 @dataclass(frozen=True, slots=True)

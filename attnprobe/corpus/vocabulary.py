@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.streams import decode_lines, open_file, strip_ends
-from attnprobe.corpus.tokens import Frame, Tokenizer
+from attnprobe.corpus.tokenizer import Frame, Tokenizer
 from attnprobe.errors import DataError
 
 #: How vocabularies call what is no piece of text: [unused12], <extra_id_0>, <0x0A>, <|user|>, madeupword0002.

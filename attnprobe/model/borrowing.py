@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from transformers import PreTrainedModel
 
-from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.embedding import Embedding, choose_prompts, unwrap_sentence_transformer

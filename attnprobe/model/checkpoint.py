@@ -15,7 +15,7 @@ from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from attnprobe.corpus.batches import flatten_pairs
 from attnprobe.corpus.media import BOTH
-from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.embedding import Embedding
 from attnprobe.model.folders import SentenceFolder

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer as TokenizerFile
 from transformers import AutoTokenizer, PreTrainedModel
 
 from attnprobe.corpus.media import BOTH
-from attnprobe.corpus.tokens import NoTokenizer, Tokenizer
+from attnprobe.corpus.tokenizer import NoTokenizer, Tokenizer
 from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.model import lean
 from attnprobe.model.adapters import read_with_adapter

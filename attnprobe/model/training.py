@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 from transformers import TrainerCallback
 
-from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, UsageError
 
 

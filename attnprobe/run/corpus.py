@@ -10,7 +10,8 @@ from attnprobe.corpus.batch import TokenisedTexts
 from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
 from attnprobe.corpus.document import Uses
 from attnprobe.corpus.store import SequenceStore
-from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
+from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.architecture import Architecture

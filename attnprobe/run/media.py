@@ -22,7 +22,8 @@ from attnprobe.corpus.media import (
     read_image_size,
 )
 from attnprobe.corpus.store import Spool
-from attnprobe.corpus.tokens import Frame, Reading, TokenSequence
+from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.corpus.vocabulary import find_special_ids
 from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.check.places import catch_tokens, find_grid

@@ -42,15 +42,10 @@ def tokenise(
 ) -> Iterator[Corpus]:
     """Tokenise documents into a temporary store, or list images or sound, and plan batches.
 
-    Args:
-        checkpoint: Whose tokenizer and limits apply.
-        documents: The text, a folder of images or sound, or random tokens.
-        options: How it is cut.
-        architecture: What the dry run found; needed for images and sound.
-        cells: Most query-key cells in a batch, where whole maps are kept.
-        labelled: Whether the decoder beside an encoder reads the labels, not the text itself.
-        contrasts: What is read off for pairs of a clean and a corrupted text; a ``ContrastCorpus`` is given.
-        progress: Called with 1 for each document.
+    Images and sound need the ``architecture`` that the dry run saw. ``cells`` are the most query-key cells in
+    a batch, where whole maps are kept. A decoder beside an encoder reads the labels where they are
+    ``labelled``, or else the text itself. ``contrasts`` is what is read off for pairs of a clean and a
+    corrupted text, of which a ``ContrastCorpus`` is made. ``progress`` is called with 1 for each document.
     """
     if isinstance(documents, MediaFolder):
         refuse_text_options(options)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.document import Document
-from attnprobe.corpus.tokens import Frame, TokenSequence
+from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint

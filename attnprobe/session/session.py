@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.order import Order
 from attnprobe.corpus.source import OpenSource
-from attnprobe.corpus.tokens import Tokenizer
+from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import AttnprobeWarning, UsageError
 from attnprobe.intervention.request import TaskOptions, check_gold, peek
 from attnprobe.model.embedding import choose_prompts

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from attnprobe.attention.kinds import OBSERVABLE, Kind
-from attnprobe.corpus.tokens import Frame
+from attnprobe.corpus.tokenizer import Frame
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.dry_run import examine

@@ -15,7 +15,8 @@ from attnprobe.corpus.document import Annotation, Document, Link, Span
 from attnprobe.corpus.links import find_words
 from attnprobe.corpus.spans import Alignment, annotate_shifted, annotate_target, convert_link
 from attnprobe.corpus.store import SequenceStore
-from attnprobe.corpus.tokens import Frame, SequenceReader
+from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokens import SequenceReader
 
 TEXT = "the river bank was slow , unlikely kindness of 東京 dogs ran — quickly"
 

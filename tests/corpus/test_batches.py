@@ -14,7 +14,8 @@ from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import MediaTokens, TokenisedTexts
 from attnprobe.corpus.batches import Batches, plan_batches
 from attnprobe.corpus.store import SequenceStore
-from attnprobe.corpus.tokens import Frame, TokenSequence
+from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.corpus.vocabulary import TokenKinds, rank_types
 
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=60).map(lambda n: np.array(n, np.int32))

@@ -6,7 +6,8 @@ import pytest
 
 from attnprobe.corpus.document import Annotation, Document, Link
 from attnprobe.corpus.links import find_words
-from attnprobe.corpus.tokens import SequenceReader, count_prompt_tokens
+from attnprobe.corpus.tokenizer import count_prompt_tokens
+from attnprobe.corpus.tokens import SequenceReader
 
 TEXT = "the river bank was slow , unlikely kindness of dogs ran — quickly by the house"
 WORDS = find_words(TEXT)

@@ -10,7 +10,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.corpus import tokens as reading
 from attnprobe.corpus.document import Document
-from attnprobe.corpus.tokens import Frame, SequenceReader
+from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokens import SequenceReader
 from attnprobe.errors import AttnprobeError
 
 Tokenizers = Callable[[str], PreTrainedTokenizerFast]

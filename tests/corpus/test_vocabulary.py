@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.corpus.tokens import Frame
+from attnprobe.corpus.tokenizer import Frame
 from attnprobe.corpus.vocabulary import (
     TokenKinds,
     is_punctuation,

@@ -6,7 +6,7 @@ import torch
 from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadModel
 
 import attnprobe
-from attnprobe.corpus.tokens import Frame
+from attnprobe.corpus.tokenizer import Frame
 from attnprobe.model.check.unembedding import find_unembedding
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.repeated import RepeatedTokens

@@ -7,7 +7,7 @@ from transformers import BertConfig, BertModel
 
 import attnprobe
 from attnprobe.corpus.store import replace_repeated
-from attnprobe.corpus.tokens import Frame
+from attnprobe.corpus.tokenizer import Frame
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens

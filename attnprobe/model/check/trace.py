@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from attnprobe.corpus.batches import stack_inputs, stack_pairs
 from attnprobe.corpus.media import BOTH
-from attnprobe.corpus.tokens import Frame, Tokenizer
+from attnprobe.corpus.tokenizer import Frame, Tokenizer
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError

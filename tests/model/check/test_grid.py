@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.tokens import NoTokenizer
+from attnprobe.corpus.tokenizer import NoTokenizer
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.check.places import catch_tokens, find_grid
 from attnprobe.model.checkpoint import Checkpoint

@@ -4,7 +4,7 @@ import every_type
 import pytest
 import torch
 
-from attnprobe.corpus.tokens import NoTokenizer
+from attnprobe.corpus.tokenizer import NoTokenizer
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor
