@@ -22,7 +22,7 @@ from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.intervention.request import peek
 from attnprobe.model.folders import DEMO
 from attnprobe.options import FREE, TextOptions
-from attnprobe.registry import list_names, split_names
+from attnprobe.registry import split_names
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.record import record_versions
@@ -287,7 +287,7 @@ def make_state_key(
 
     ``question`` are the keywords, ``sources`` opens the data, and ``files`` are what else is read.
     """
-    texts = {*list_names(TextOptions), "rank_texts"}
+    texts = {*TextOptions.__annotations__, "rank_texts"}
     options = {name: value for name, value in question.items() if name not in {*FREE, *texts}}
     options["seed"] = call.corpus.seed  # of masks, directions and orders too
     settings = {name: value for name, value in call.corpus.settings.items() if name not in FREE}
