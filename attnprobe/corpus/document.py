@@ -38,8 +38,7 @@ class Link:
     """A gold link from one span to another.
 
     Attributes:
-        source: A dependent or a pronoun, say.
-        target: Its head or its antecedent.
+        source: A dependent or a pronoun, say; ``target`` is its head or its antecedent.
         label: Its kind; several are parted by ``SEVERAL``, such as "pronoun|feminine".
         candidates: The only spans that count as answers; every word where there are none.
         also: Other right answers, such as further antecedents.
@@ -142,10 +141,8 @@ class Passage:
 class Contrast:
     """A text that differs from this one in what an answer hangs on.
 
-    Attributes:
-        corrupted: The other text.
-        answer: What is right for this one: a class, a word, a target; None compares how probable texts are.
-        other: What it is compared with; None for all else.
+    ``answer`` is what is right for this one (a class, a word, a target), and ``other`` what it is compared
+    with; without an answer, how probable the texts are is compared, and without ``other`` all else.
     """
 
     corrupted: str
@@ -193,11 +190,9 @@ def find_gold(label: Label | None) -> Gold:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text, or a pair of texts that the model reads together.
+    """One text, never blank, or a pair of texts that the model reads together.
 
     Attributes:
-        text: The text, never empty or blank.
-        pair: The second text of a pair.
         label: What a model is to say of it, as the file spells it.
         annotation: Its words and gold links, where they are wanted.
         part_of: The name of the wider document that it is a part of; None where it is whole.

@@ -114,10 +114,8 @@ def read_csv(stream: BinaryIO, source: Source) -> Table:
 def read_tsv(stream: BinaryIO, source: Source) -> Table:
     """Read tab-separated values, in which a quote is a character like any other.
 
-    The files in use (SST-2, GAP, the UCI sentences) are written without quoting and hold cells
-    such as ``"You'll love it!`` whose quote never closes: read as CSV, that swallows the rows
-    below. The media type text/tab-separated-values has no quoting either. csv with QUOTE_NONE
-    would still refuse a stray carriage return in a cell, so it is a plain split.
+    The files in use (SST-2, GAP, the UCI sentences) hold cells such as ``"You'll love it!`` whose quote never
+    closes: read as CSV, that swallows the rows below.
     """
     separator, lines = _take_separator(decode_lines(stream, source.spec))
     if separator not in {None, "\t"}:

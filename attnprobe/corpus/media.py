@@ -87,8 +87,8 @@ class MediaFolder:
             sorted_by_class = all(len(name.parts) > 1 for name in names)
             labels = {name.as_posix(): name.parts[0] for name in names if sorted_by_class}
         # What is said of a folder, such as a clip in pieces, is said of each of its files.
-        said = [labels.get(name.as_posix(), labels.get(name.parent.as_posix())) for name in names]
-        return cls(path, kinds.pop(), tuple(map(Item, files, said)))
+        each = [labels.get(name.as_posix(), labels.get(name.parent.as_posix())) for name in names]
+        return cls(path, kinds.pop(), tuple(map(Item, files, each)))
 
     @property
     def labelled(self) -> "MediaFolder":

@@ -1,6 +1,7 @@
 """From what a user names (a file, folder, hub dataset, standard input) to documents, images or sound."""
 
 import hashlib
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -31,7 +32,6 @@ from attnprobe.corpus.streams import (
     PACKED,
     decode_lines,
     explain_errors,
-    get_standard_input,
     hash_stream,
     open_file,
     peek_lines,
@@ -116,10 +116,7 @@ def open_source(source: Source) -> OpenSource:
 
 
 def _read_captions(folder: Path, column: str) -> Iterator[Document]:
-    """Read the images of a folder, each with its caption; those without one are left out.
-
-    ``column``: of ``metadata.csv`` (or ``.jsonl``) in the folder.
-    """
+    """Read the images of a folder, each with its caption; those without one are left out."""
     media = MediaFolder.open(folder, column)
     if media.kind != IMAGE:
         raise DataError(f"{folder} holds {media.kind}; leave out --text-column.")
@@ -193,7 +190,9 @@ def _read(source: Source, path: Path | None, extension: str | None) -> Iterator[
 
 def _read_standard_input(source: Source) -> Iterator[Document]:
     with explain_errors(_PIPED):
-        lines = decode_lines(get_standard_input(), _PIPED)
+        if (stream := getattr(sys.stdin, "buffer", None)) is None:
+            raise DataError("standard input is closed; pipe text into it, or name a file")
+        lines = decode_lines(stream, _PIPED)
         if source.coreference:
             yield from read_coreference(lines, _PIPED, source.group_column)
             return
@@ -240,21 +239,17 @@ def read_coreference(
 ) -> Iterator[Document]:
     """Read documents with a link for every mention that has an antecedent.
 
-    Args:
-        lines: Of a file, or of standard input.
-        name: The path of the file, or what errors call it. Without an extension, the first line decides.
-        group: The column or the comment that says in which group a document counts.
+    ``name`` is the path of the file, or what errors call it; without an extension, the first line decides.
+    ``group`` is the column or the comment that says in which group a document counts.
     """
-    extension = strip_packing(PurePath(name)).suffix.lower()
-    if extension not in _COREFERENCE:
-        first, lines = peek_lines(lines)
-        if not first.strip():
-            return iter(())
-        kinds = (kind for kind, (_, _, begins) in _COREFERENCE.items() if begins(first))
-        extension = next(kinds, "")
-    if not extension:
+    first, lines = peek_lines(lines)
+    named = strip_packing(PurePath(name)).suffix.lower()
+    for extension, (_, read, begins) in _COREFERENCE.items():
+        if extension == named or (named not in _COREFERENCE and begins(first)):
+            return read(lines, str(name), group)
+    if first.strip():
         raise DataError(f"{name} holds no coreference; give {list_coreference()}.")
-    return _COREFERENCE[extension][1](lines, str(name), group)
+    return iter(())
 
 
 def list_coreference(word: str = "or") -> str:
@@ -359,12 +354,9 @@ def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False) -> Iterator[Document]:
-    """Stream what ships inside the package, file by file in the order of their names.
+    """Stream what ships inside the package, each sentence or snippet a document of its own.
 
-    Args:
-        part: The plain sentences; those with dependencies; the snippets with coreference, each of which is a
-            document of its own; or pairs.
-        by_file: Whether a sentence counts in the group of the file of plain sentences that it is from.
+    ``by_file``: whether a sentence counts in the group of the file of plain sentences that it is from.
     """
     for stream, name in open_embedded(part):
         lines = decode_lines(stream, name)

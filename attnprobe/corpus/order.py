@@ -21,8 +21,6 @@ from attnprobe.corpus.media import MediaFolder
 from attnprobe.corpus.store import Spool
 from attnprobe.errors import DataError
 
-#: Documents that are written to disk at a time.
-_CHUNK = 256
 #: Rows of a hub dataset that a stream holds, and draws the next one from.
 SHUFFLE_BUFFER = 10_000
 #: Which part of the documents, counted from 1, and of how many.
@@ -157,19 +155,14 @@ def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Docume
         return
     keys, starts, pictures = array("Q"), array("Q", [0]), {}
     with Spool("The text") as spool:
-        chunk: list[bytes] = []
         for place, document in enumerate(chain(first, documents)):
             keys.append(_draw_key(order.seed, _name(document.part_of, place)))
             if document.image is not None:  # which may hold an open file
                 pictures[place] = document.image
                 document = replace(document, image=None)  # noqa: PLW2901 - it is the same text
             # Our own objects in a file without a name: nobody else can write to it.
-            chunk.append(pickle.dumps(document, pickle.HIGHEST_PROTOCOL))
-            starts.append(starts[-1] + len(chunk[-1]))
-            if len(chunk) == _CHUNK:
-                spool.append(b"".join(chunk))
-                chunk = []
-        spool.append(b"".join(chunk))
+            content = pickle.dumps(document, pickle.HIGHEST_PROTOCOL)
+            starts.append(spool.append(content) + len(content))
         drawn = np.array(keys, np.uint64)
         by_key = np.argsort(drawn, kind="stable")  # parts of a document keep their order
         parts = np.split(by_key, np.flatnonzero(np.diff(drawn[by_key])) + 1)

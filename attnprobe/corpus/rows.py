@@ -22,7 +22,7 @@ from attnprobe.corpus.source import Source
 from attnprobe.corpus.streams import WHOLE, decode_lines, peek_lines, shorten, split_blocks
 from attnprobe.errors import DataError
 
-#: What a sentence of a CoNLL-style file is as a row: its words, and the labels of the last column.
+#: The columns of a CoNLL-style file: its words, and the labels of its last column.
 WORDS, TAGS = "tokens", "tags"
 #: Begins a line that stands between documents of such a file.
 _DOCUMENT = "-DOCSTART-"
@@ -125,8 +125,8 @@ def _list_questions(articles: Iterable[Any], name: str) -> Iterator[dict[str, An
         title = {"title": article["title"]} if isinstance(article.get("title"), str) else {}
         for paragraph in _get_objects(article, "paragraphs", name):
             for question in _get_objects(paragraph, "qas", name):
-                asked = {key: question.get(key) for key in ("question", "answers")}
-                yield {**title, **asked, "context": paragraph.get("context")}
+                cells = {key: question.get(key) for key in ("question", "answers")}
+                yield {**title, **cells, "context": paragraph.get("context")}
 
 
 def _get_objects(holder: dict[str, Any], key: str, name: str) -> list[dict[str, Any]]:

@@ -6,7 +6,6 @@ import gzip
 import io
 import lzma
 import re
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,14 +23,6 @@ WHOLE = 1 << 32
 #: bomb to 1,000.
 MOST = 200
 FREELY = 1 << 26
-
-
-def get_standard_input() -> BinaryIO:
-    """Give the bytes of standard input, or refuse where it is closed."""
-    buffer = getattr(sys.stdin, "buffer", None)
-    if buffer is None:
-        raise DataError("standard input is closed; pipe text into it, or name a file")
-    return buffer
 
 
 @contextmanager
