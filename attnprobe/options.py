@@ -179,8 +179,8 @@ class HubOptions(TypedDict, total=False):
     name: Annotated[str | None, text_option(doc="What the column dataset says.")]
 
 
-class ReadingOptions(TypedDict, total=False):
-    """What of the text is read, and how it becomes sequences."""
+class TextOptions(HubOptions, total=False):
+    """What is read, and how it becomes sequences."""
 
     text_column: Annotated[str | None, text_option("Column of the text: its name, or its number from 1.")]
     text_pair_column: Annotated[str | None, text_option("Column of the second text of a pair.")]
@@ -217,11 +217,6 @@ class ReadingOptions(TypedDict, total=False):
             hidden=True,
         ),
     ]
-
-
-class TextOptions(HubOptions, ReadingOptions, total=False):
-    """What is read, and how sequences are put together."""
-
     batch_tokens: Annotated[
         int | None,
         text_option(

@@ -34,7 +34,6 @@ class Option:
         doc: What Python's documentation says, where that is more than the help.
         name: The parameter of the command line, where Python calls it otherwise.
         flags: How it is written, where that is not its name behind two dashes.
-        panel: What it is sorted under in ``--help``.
         line: The type on the command line, where Python takes more.
         argument: Whether it is written without its name.
         above: What a number has to be more than; ``low`` and ``high`` are the least and the largest.
@@ -79,11 +78,6 @@ class Option:
         return replace(self, name=name, flags=flags, line=line, **declared)
 
     @property
-    def on_line(self) -> bool:
-        """Whether the command line has it."""
-        return bool(self.help)
-
-    @property
     def aliases(self) -> tuple[str, ...]:
         """Its other names in Python, as the command line has other flags."""
         return tuple(flag.strip("-").replace("-", "_") for flag in self.flags[1:] if flag.startswith("--"))
@@ -95,11 +89,6 @@ class Option:
         if not all(part is NoneType or get_origin(part) is Literal for part in parts):
             return ()
         return tuple(word for part in parts for word in ((None,) if part is NoneType else get_args(part)))
-
-    def is_given(self, value: Any) -> bool:
-        """Tell whether a value is another than where the option is left out."""
-        simple = isinstance(value, str | int | float | NoneType)
-        return value is not None and not (simple and value == self.default)
 
     def check(self, value: Any) -> None:
         """Refuse a word that is none of the choices, and a number out of bounds."""
@@ -126,11 +115,6 @@ def read_options(
             yield option.declare(name, kind, python=python, default=(defaults or {}).get(name))
 
 
-def list_names(*groups: type) -> set[str]:
-    """Name the options of groups, as Python does."""
-    return {name for group in groups for name in group.__annotations__}
-
-
 @dataclass(frozen=True)
 class Command:
     """A command: a function, the options that it takes, and the defaults of those that it unpacks."""
@@ -152,7 +136,7 @@ class Command:
     @cached_property
     def on_line(self) -> dict[str, Option]:
         """The options that the command line has, by their names there."""
-        return {option.name: option for option in self.options if option.on_line}
+        return {option.name: option for option in self.options if option.help}
 
     @property
     def help(self) -> str:

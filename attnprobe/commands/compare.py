@@ -171,8 +171,8 @@ def compare(
     within: Any = {"outputs": "model", "outputs-layer": "layer"}.get(match or "", match)
     named = [(*one, known) for one, known in zip(pair, tokenizers or (None, None), strict=True)]
     with open_call(options, *(one for one, _ in pair)) as call:
-        for one, _, tokenizer in named:
-            check_model(one, tokenizer, options)
+        for checkpoint, _, tokenizer in named:
+            check_model(checkpoint, tokenizer, options)
         texts, labels = replay(texts), replay(labels)
         texts, source = open_to_replay(texts, labels, options, find_labels=False)
         source = read_first(source)
@@ -372,8 +372,8 @@ def dynamics(
     of_prune = {"prune_by": prune_by, "prune_step": prune_step, "random_orders": random_orders}
     given: dict[str, Any] = {"method": method, **of_prune, **options}
     with open_call(options) as call:
-        for one in run:
-            check_model(one.model, None, options)
+        for saved in run:
+            check_model(saved.model, None, options)
         call.progress.stage("looking at the checkpoints", None)
         name, more = _find_measure(measure)
         function, taken = MEASURES[name]
@@ -449,7 +449,7 @@ def _check_unused(name: str, measure: str, given: dict[str, Any]) -> None:
     """Refuse options of other measures."""
     known = dynamics.command.keywords  # type: ignore[attr-defined]
     for option in sorted(set().union(*(names for _, names in MEASURES.values())) - MEASURES[name][1]):
-        if given[option] and known[option].is_given(given[option]):
+        if given[option] and given[option] != known[option].default:
             owners = ", ".join(owner for owner, (_, names) in MEASURES.items() if option in names)
             flag = known[option].flags[0]
             raise UsageError(f"{flag} is for --measure {owners}; leave it out for {measure}.")

@@ -143,8 +143,7 @@ def build_decoder_sequences(
 ) -> Iterator[TokenSequence]:
     """Build what the decoder reads beside each sequence, as it reads while it is trained: all but the end.
 
-    Where the labels are target texts, it reads these, and else what the encoder does. ``reading`` counts the
-    links whose ends are not both there.
+    It reads labels that are target texts, or else what the encoder does; ``reading`` counts links lost.
     """
     if labelled:
         yield from _read_labels(checkpoint, source, reading)
@@ -215,16 +214,11 @@ Choose = Callable[[Iterable[Document]], Iterable[Document]]
 
 
 def split_examples(documents: Iterable[Document], choose: Choose) -> Iterator[Document]:
-    """Give each text of some examples once, with the examples that it is a part of.
+    """Give each text of pairs, triplets, or queries and passages once, labelled with its ``Uses``.
 
-    Where queries look for passages, ``choose`` chooses among the queries, and all passages stay.
-
-    ``documents``: pairs, triplets, or queries with the passages behind them: see ``relate_rows``.
-
-    Yields:
-        The texts, labelled with ``Uses``. Of pairs and triplets they come in the order in which they stand
-        in the examples, equal ones once, and a pair's score is said of both. Queries come before the
-        passages: of a query is said how many passages answer it, of such a passage how well it does.
+    Texts of pairs and triplets come in the order in which they stand in the examples, and a pair's score goes
+    with both. Queries come before the passages behind them: with a query goes how many passages answer it,
+    with such a passage how well it does; ``choose`` chooses among the queries, and all passages stay.
     """
     rest = iter(documents)
     first = next(rest, None)

@@ -138,15 +138,10 @@ class Run:
     ) -> Any:
         """Add up what the batches of this process give; None where there are none for it.
 
-        Args:
-            name: Which pass it is: the stage that is reported and kept in the state.
-            batches: The batches of all processes.
-            work: Computes the sum of a batch. It is called by several threads at a time.
-            restore: Makes a sum of its arrays.
-            workers: How many threads.
-            thread_context: What another thread enters before it calls ``work``.
-            question: What the numbers depend on beside the batches, each by its name.
-            shift: Moves the shares on, so that several rounds of few batches keep every process busy.
+        ``work`` computes the sum of a batch, in several threads at a time, which enter ``thread_context``
+        first; ``restore`` makes a sum of its arrays. ``name`` is the stage that is reported and kept in the
+        state, ``question`` what the numbers depend on beside the batches, each by its name. ``shift`` moves
+        the shares on, so that several rounds of few batches keep every process busy.
         """
         ranks = self.processes.ranks
         mine = batches.take_share((ranks.rank + shift * len(batches)) % ranks.size, ranks.size)

@@ -73,10 +73,10 @@ class ProcessGroup:
             return [mine]
         import torch.distributed
 
-        found: list[Any] = [None] * self.ranks.size
+        gathered: list[Any] = [None] * self.ranks.size
         with _explain_loss():
-            torch.distributed.all_gather_object(found, mine, group=self.group)
-        return found
+            torch.distributed.all_gather_object(gathered, mine, group=self.group)
+        return gathered
 
 
 @contextmanager
@@ -100,9 +100,8 @@ def _open_group_store() -> "Store":
 def _open_store() -> "Store":
     """Open the store through which the processes find each other, clear of what an earlier start left there.
 
-    torchrun keeps one store over all restarts. In it a process that is quick finds the address of a dead one,
-    and waits for it or gives up. All processes of one machine count the same restarts; those of several
-    need not, and must agree on the name.
+    torchrun keeps one store over all restarts, in which a process would find the address of a dead one. The
+    processes of one machine count the same restarts; those of several need not, and must agree on the name.
     """
     from torch.distributed.distributed_c10d import PrefixStore
     from torch.distributed.rendezvous import rendezvous

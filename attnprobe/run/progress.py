@@ -9,19 +9,11 @@ from attnprobe.errors import AttnprobeWarning
 
 
 class Progress(Protocol):
-    """Who is told how far a run is."""
+    """Who is told how far a run is: stages, of so many steps if known, and sentences worth knowing."""
 
-    def stage(self, name: str, total: int | None) -> None:
-        """Begin a stage of ``total`` steps, if known."""
-        ...
-
-    def advance(self, steps: int) -> None:
-        """Count steps of the current stage."""
-        ...
-
-    def say(self, sentence: str) -> None:
-        """Tell the user something worth knowing."""
-        ...
+    def stage(self, name: str, total: int | None) -> None: ...
+    def advance(self, steps: int) -> None: ...
+    def say(self, sentence: str) -> None: ...
 
 
 class SilentProgress:
@@ -44,8 +36,8 @@ class PartProgress:
 
     def __init__(self, whole: Progress) -> None:
         self._whole, self._part = whole, ""
-        self._known: set[str] = set()
-        self._waiting: list[str] = []
+        self._known: dict[str, None] = {}
+        self._told = 0
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
@@ -58,9 +50,7 @@ class PartProgress:
         try:
             yield
         finally:
-            waiting, self._waiting = self._waiting, []
-            for sentence in waiting:
-                self._whole.say(sentence)
+            self._tell()
 
     def stage(self, name: str, total: int | None) -> None:
         self._whole.stage(f"{self._part}: {name}", total)
@@ -69,10 +59,12 @@ class PartProgress:
         self._whole.advance(steps)
 
     def say(self, sentence: str) -> None:
-        if sentence in self._known:
-            return
-        self._known.add(sentence)
-        if isinstance(self._whole, WarningProgress):
-            self._waiting.append(sentence)
-        else:
+        self._known[sentence] = None
+        if not isinstance(self._whole, WarningProgress):
+            self._tell()
+
+    def _tell(self) -> None:
+        new = list(self._known)[self._told :]
+        self._told = len(self._known)
+        for sentence in new:
             self._whole.say(sentence)

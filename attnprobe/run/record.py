@@ -6,7 +6,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.run.process_group import Ranks
@@ -20,22 +19,19 @@ if TYPE_CHECKING:
 
 
 def record_provenance(
-    checkpoint: "Checkpoint",
-    architecture: "Architecture",
-    corpus: "Corpus",
-    options: "CorpusOptions",
+    checkpoint: "Checkpoint", architecture: "Architecture", corpus: "Corpus", options: "CorpusOptions"
 ) -> dict[str, Any]:
     """Record what a run depends on: checkpoint, text, options, machine and versions."""
     import torch
 
-    settings, frequencies = options.settings, options.frequencies
-    named = {} if frequencies is None else {"frequencies": str(frequencies)}
+    path = options.frequencies
+    named = {} if path is None else {"frequencies": str(path)}
     remarks = {"remarks": list(checkpoint.remarks)} if checkpoint.remarks else {}
     chosen = {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"}
     return {
         "model": {"name": checkpoint.name, **checkpoint.origin, **remarks},
         "architecture": asdict(architecture),
-        "options": settings | named | chosen,
+        "options": options.settings | named | chosen,
         "corpus": asdict(corpus.reading)
         | {
             "sequences": corpus.sequences,
@@ -50,20 +46,16 @@ def record_provenance(
         "threads": torch.get_num_threads(),
         "workers": corpus.workers.number,
         "processes": Ranks.detect().size,
-        **({} if frequencies is None else {"frequencies": describe_table(Path(frequencies))}),
+        **({} if path is None else {"frequencies": describe_table(path)}),
         **record_versions(),
     }
 
 
-def add_corpora(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def add_corpora(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Add up what is on record of two parts of a corpus, in which nothing was counted as rare."""
-    found = {name: value + other[name] for name, value in one.items() if type(value) is int}
-    return {
-        **one,
-        **found,
-        "spelled_token": one["spelled_token"] or other["spelled_token"],
-        "texts": [*one["texts"], *other["texts"]],
-    }
+    counts = {name: value + second[name] for name, value in first.items() if type(value) is int}
+    lists = {"texts": [*first["texts"], *second["texts"]]}
+    return {**first, **counts, **lists, "spelled_token": first["spelled_token"] or second["spelled_token"]}
 
 
 #: What is on record of rare tokens where nobody counted a whole corpus.

@@ -169,8 +169,8 @@ def check_state(path: Path) -> None:
         else:
             begin = _MAGIC
     except (OSError, RuntimeError, ValueError) as error:
-        said = reason(error) if isinstance(error, OSError) else first_line(error)
-        raise DataError(f"The state {path} can't be read: {said}.") from error
+        why = reason(error) if isinstance(error, OSError) else first_line(error)
+        raise DataError(f"The state {path} can't be read: {why}.") from error
     if begin != _MAGIC:
         raise DataError(f"{path} is no state of attnprobe; give another name to --resume.")
     try:

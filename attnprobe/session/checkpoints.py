@@ -22,7 +22,7 @@ from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.intervention.request import peek
 from attnprobe.model.folders import DEMO
 from attnprobe.options import FREE, TextOptions
-from attnprobe.registry import list_names, split_names
+from attnprobe.registry import split_names
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.record import record_versions
@@ -65,7 +65,7 @@ def list_run(
     """List the checkpoints of a training run, in the order of training.
 
     ``models`` are folders, patterns of folders, or ids of the hub; or one model, with its ``revisions``.
-    Without ``steps``, names say the step of each.
+    Without ``steps``, names say the step of each: the number behind ``step``, ``checkpoint`` or ``epoch``.
     """
     if revisions is not None:
         names = pair_revisions(models, revisions)
@@ -75,7 +75,7 @@ def list_run(
                 f"--steps says the step of each checkpoint in order, and {pattern} names them in no order; "
                 "name them one by one."
             )
-        names = [(name, None) for name in _expand_patterns(models)]
+        names = [(name, None) for model in models for name in _list_folders(model)]
     if len(names) < 2:
         listed = f"{names[0][1] or names[0][0]} is one." if names else "none is named."
         raise UsageError(f"A training run has at least two checkpoints; {listed}")
@@ -121,28 +121,15 @@ def _is_pattern(name: str) -> bool:
     return glob.has_magic(name) and not Path(name).exists()
 
 
-def _expand_patterns(models: Iterable[str]) -> list[str]:
-    """Replace each pattern by the folders that it matches, numbers in their order."""
-    listed: list[str] = []
-    for model in models:
-        if not _is_pattern(model):
-            listed.append(model)
-            continue
-        every = glob.glob(str(Path(model).expanduser()))  # noqa: PTH207 - the whole path is a pattern
-        matches = sorted((match for match in every if Path(match).is_dir()), key=_natural_key)
-        if not matches:
-            raise UsageError(f"No folder matches {model}.")
-        listed += matches
-    return listed
-
-
-def _natural_key(name: str) -> list[tuple[int, str]]:
-    """Sort names by the numbers in them.
-
-    >>> sorted(["run/10", "run/9"], key=_natural_key)
-    ['run/9', 'run/10']
-    """
-    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"([0-9]+)", name)]
+def _list_folders(name: str) -> list[str]:
+    """List the folders that a pattern matches; of another name, itself."""
+    if not _is_pattern(name):
+        return [name]
+    every = glob.glob(str(Path(name).expanduser()))  # noqa: PTH207 - the whole path is a pattern
+    matches = sorted(match for match in every if Path(match).is_dir())
+    if not matches:
+        raise UsageError(f"No folder matches {name}.")
+    return matches
 
 
 def parse_steps(steps: "str | Iterable[int] | None") -> list[int] | None:
@@ -300,7 +287,7 @@ def make_state_key(
 
     ``question`` are the keywords, ``sources`` opens the data, and ``files`` are what else is read.
     """
-    texts = {*list_names(TextOptions), "rank_texts"}
+    texts = {*TextOptions.__annotations__, "rank_texts"}
     options = {name: value for name, value in question.items() if name not in {*FREE, *texts}}
     options["seed"] = call.corpus.seed  # of masks, directions and orders too
     settings = {name: value for name, value in call.corpus.settings.items() if name not in FREE}

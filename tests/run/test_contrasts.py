@@ -137,21 +137,9 @@ def test_other_refusals(read):
         read("t5", "target", [pair])
 
 
-@pytest.mark.parametrize(
-    ("pairs", "says"),
-    [
-        (
-            [{**MASKED, "corrupted": "the cat and dog [MASK]"}] * 3,
-            "No pair can be used: 3 of 3 pairs left out: their texts have",
-        ),
-        ([{**MASKED, "corrupted": ""}], "1 of 1 pairs left out: a text or the answer is missing"),
-        (
-            [{**MASKED, "clean": "[MASK] " + "dog " * 300, "corrupted": "[MASK] " + "cat " * 300}],
-            "longer than 184",
-        ),
-    ],
-)
-def test_nothing_left(tiny, pairs, says):
+def test_nothing_left(tiny):
+    pairs = [{**MASKED, "corrupted": "the cat and dog [MASK]"}] * 3
+    says = "No pair can be used: 3 of 3 pairs left out: their texts have"
     model, tokenizer = tiny("bert")
     checkpoint = Checkpoint("bert", model, tokenizer)
     with (

@@ -24,7 +24,7 @@ from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, Workers, open_run, open_single_run, report_halving
+from attnprobe.run.passes import Run, Workers, open_run, open_single_run
 from attnprobe.run.preparation import tokenise
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import SilentProgress
@@ -145,29 +145,6 @@ class TestWorkers:
                 same(it.total(open_single_run(), work=work, workers=Workers(number)), expected)
                 assert (len(who) > 1) == (number > 1)
         assert (expected.sequences, expected.tokens) == (len(it.batches.members), it.batches.tokens)
-
-    def test_same_bits_of_halves(self, checkpoint: Loaded, texts: list):
-        """Where the memory does not hold a batch, in whichever thread, and the user is told."""
-        with ready(checkpoint("bert"), texts * 3, KINDS) as it:
-            expected = it.total(open_single_run())
-
-            def refuse(_: Any, __: Any, given: dict[str, Any]) -> None:
-                if len(given["input_ids"]) > 1:
-                    raise MemoryError("too much")
-
-            hook = checkpoint("bert").body.register_forward_pre_hook(refuse, with_kwargs=True)
-            said: list[str] = []
-            try:
-                with report_halving(said.append):
-                    found = it.total(open_single_run(), workers=Workers(3))
-            finally:
-                hook.remove()
-        assert said
-        assert all("does not fit the memory; going on with half of it." in one for one in said)
-        assert (found.sequences, found.tokens) == (expected.sequences, expected.tokens)
-        for name, one in expected.sums.items():
-            np.testing.assert_array_equal(found.sums[name].count, one.count)
-            np.testing.assert_allclose(found.sums[name].average, one.average, rtol=1e-6, atol=1e-6)
 
     @pytest.mark.slow
     def test_interventions(self, checkpoint: Loaded, texts: list):
@@ -370,7 +347,3 @@ class TestRunning:
             run.state.stage("measuring").mark_batch_done(lambda: {})
         assert [*tmp_path.iterdir()] == []
         assert run.processes.ranks == Ranks()
-
-    def test_no_folder(self, checkpoint: Loaded, tmp_path: Path):
-        with pytest.raises(AttnprobeError, match=r"There is no folder .*lost to keep the state state in"):
-            self.run(checkpoint("bert"), tmp_path / "lost" / "state")

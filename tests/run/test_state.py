@@ -14,7 +14,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -240,15 +239,6 @@ def test_stopped_anywhere(gremlin, clock, checkpoint, tmp_path, place, kind):
     assert len(held(tmp_path)) == 1 + (kind == "kill" and place in ("half written", "before the rename"))
 
 
-def test_a_model_error_keeps_what_was_done(gremlin, checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setitem(ERRORS, "unlucky", RuntimeError)
-    with a_census(checkpoint("bert"), 9) as long:
-        gremlin.lie_in_wait("unlucky", 3, "forward")
-        with pytest.raises(RuntimeError):
-            long.run(State(tmp_path / "state", KEY))
-    assert done_of(tmp_path / "state") == 2
-
-
 # Signals and threads
 
 
@@ -289,24 +279,6 @@ def test_sigterm(gremlin, checkpoint, tmp_path):
             signal.signal(signal.SIGTERM, before)
         expected = run(nowhere())
     assert_same(list(found.arrays().values()), list(expected.arrays().values()))
-
-
-def test_in_another_thread(gremlin, checkpoint, tmp_path):
-    found, path, before = [], tmp_path / "state", signal.getsignal(signal.SIGTERM)
-    with a_census(checkpoint("bert"), 9) as long:
-        expected = long.run(nowhere())
-        gremlin.go_away()
-        gremlin.lie_in_wait("interrupt", 3, "forward")
-        stopped = threading.Thread(target=lambda: found.append(stop(long, path)))
-        stopped.start()
-        stopped.join()
-        assert found == [0]
-        assert done_of(path) == 2
-        going_on = threading.Thread(target=lambda: found.append(long.run(State(path, KEY))))
-        going_on.start()
-        going_on.join()
-    assert_same(found[1], expected)
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 # Full disks
@@ -372,17 +344,6 @@ def test_round_trip(state):
     assert State(state, KEY).stage("passing", STAGE).done == 3
 
 
-def test_another_stage_key(state):
-    content, found = state.read_bytes(), State(state, KEY)
-    for other in ({"plan of batches": "q"}, STAGE | {"plan of batches": "q"}):
-        with pytest.raises(AttnprobeError, match=r" belongs to a run with another plan of batches; [^.]*\.$"):
-            found.stage("passing", other)
-    with pytest.raises(AttnprobeError, match="another device"):
-        found.stage("passing", STAGE | {"device": "cpu"})
-    assert state.read_bytes() == content
-    assert found.stage("passing", STAGE).done == 2
-
-
 def assert_refused(path, content, match="damaged|no state|another version"):
     path.write_bytes(content)
     with pytest.raises(AttnprobeError, match=match) as caught:
@@ -442,14 +403,6 @@ def test_no_pickle_is_run(tmp_path):
     with np.load(io.BytesIO(buffer.getvalue()), allow_pickle=True) as arrays:
         assert arrays["a"].shape == (1,)
     assert sign.exists()  # the bomb is one
-
-
-@pytest.mark.parametrize("name", KEY)
-def test_another_run(state, name):
-    content = state.read_bytes()
-    with pytest.raises(AttnprobeError, match=rf" belongs to a run with another {name}; [^.]*\.$"):
-        State(state, KEY | {name: "else"})
-    assert state.read_bytes() == content
 
 
 def test_a_state_that_another_run_holds(tmp_path: Path):
