@@ -64,10 +64,7 @@ def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) ->
     """Say which layers of attention the weights hold and the model has not.
 
     Weights of heads, poolers and stored positions are no layers, and neither are layers that predict
-    several tokens ahead.
-
-    Returns:
-        One sentence for each stack of layers that is cut short.
+    several tokens ahead. One sentence for each stack that is cut short.
     """
     keys, sentences, config = sorted(unexpected), [], model.config.get_text_config()
     ahead = max(int(getattr(config, name, 0) or 0) for name in AHEAD_COUNTS)

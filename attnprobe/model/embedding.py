@@ -48,9 +48,6 @@ def choose_prompts(
 
     Returns:
         The name, None for no prompt; and the prompts of texts "", of each "query", and of each "document".
-
-    Raises:
-        UsageError: When there is no prompt of that name.
     """
     listed = described.get("prompts")
     listed = listed.items() if isinstance(listed, Mapping) else ()
@@ -141,11 +138,7 @@ class Embedding:
 
     @cached_property
     def modules(self) -> list[Any]:
-        """The modules after the transformer, loaded when they are first needed.
-
-        Raises:
-            UsageError: When one can't be.
-        """
+        """The modules after the transformer, loaded when they are first needed."""
         import torch
 
         if self.unread:
@@ -221,11 +214,7 @@ def _reads_encoder(config: Any) -> bool:
 
 
 def unwrap_sentence_transformer(model: Any) -> tuple[Any, Any, bool] | None:
-    """Find the transformer in a loaded SentenceTransformer or CrossEncoder; None for any other model.
-
-    Returns:
-        The transformer, its tokenizer, and whether it scores two texts.
-    """
+    """Find the transformer in a loaded model, its tokenizer, and whether it scores pairs; or None."""
     package = sys.modules.get("sentence_transformers")
     if package is None or not isinstance(model, package.SentenceTransformer | package.CrossEncoder):
         return None

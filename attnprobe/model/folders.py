@@ -56,9 +56,10 @@ def damage_error(path: Path, name: str, error: object) -> ModelError:
 
 def check_object(path: Path, name: str) -> dict[str, Any]:
     """Read a json file, if it is there; refuse one that holds no object."""
-    if path.is_file() and not isinstance(read_json(path), dict):
+    content = read_json(path) if path.is_file() else {}
+    if not isinstance(content, dict):
         raise damage_error(path, name, "")
-    return read_object(path)
+    return content
 
 
 def find_local_folder(name: str) -> Path | None:
@@ -133,13 +134,7 @@ def _check_adapter(folder: Path, name: str, *, has_base: bool) -> None:
 
 @dataclass(frozen=True)
 class SentenceFolder:
-    """A folder of sentence-transformers.
-
-    Attributes:
-        root: The folder.
-        modules: The class and the path of each module, the transformer first.
-        described: What is said of the whole model.
-    """
+    """A folder of sentence-transformers: the class and the path of each module, the transformer first."""
 
     root: Path
     modules: tuple[tuple[str, str], ...]
@@ -186,11 +181,7 @@ class SentenceFolder:
 
 
 def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
-    """Read a folder of sentence-transformers; None for any other.
-
-    Raises:
-        ModelError: When a module lies outside of the folder, or a file that describes it is damaged.
-    """
+    """Read a folder of sentence-transformers, all inside of it; None for any other folder."""
     if not (root / MODULES).is_file():
         return None
     listed = read_json(root / MODULES)
@@ -233,10 +224,6 @@ def find_transformer(root: Path, name: str, adapter: str | None = None) -> tuple
 
     Returns:
         It, and the folder of sentence-transformers around it, if there is one.
-
-    Raises:
-        ModelError: When the first module of sentence-transformers is not there, or is no transformer.
-        UsageError: When there is no adapter of that name, or one of several has to be chosen.
     """
     sentences = read_sentence_folder(root, name)
     folder = root if sentences is None else sentences.transformer
@@ -280,11 +267,7 @@ def hash_file(path: Path) -> str:
 
 
 def check_free(folder: Path, *, overwrite: bool) -> Path:
-    """Refuse a folder that is not free, or can't be written, before anything is computed for it.
-
-    Returns:
-        The folder, behind links.
-    """
+    """Refuse a folder that is not free, or can't be written, before anything is computed for it."""
     try:
         target = folder.expanduser().resolve()
         if not target.exists():

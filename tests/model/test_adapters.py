@@ -212,10 +212,31 @@ class TestBase:
         with pytest.raises(AttnprobeError, match="only pickled weights"):
             attnprobe.entropy(str(folder), TEXTS)
 
-    def test_without_peft(self, adapt, monkeypatch):
+    @pytest.mark.parametrize("beside_base", [False, True])
+    def test_without_peft(self, adapt, saved, monkeypatch, beside_base):
+        """An adapter beside its base is not left out, either."""
         folder, _ = adapt("bert", lora("bert"))
+        if beside_base:
+            shutil.copytree(saved("bert"), folder, dirs_exist_ok=True)
         monkeypatch.setattr(folders, "find_spec", lambda name: None if name == "peft" else find_spec(name))
         with pytest.raises(AttnprobeError, match="needs peft: pip install peft"):
+            attnprobe.entropy(str(folder), TEXTS)
+
+    def test_beside_its_base(self, adapt, saved, tiny):
+        folder, merged = adapt("bert", lora("bert"))
+        shutil.copy(saved("bert") / "config.json", folder)
+        with pytest.raises(AttnprobeError, match=r"an adapter \(LORA\) of .* take the config.json away"):
+            attnprobe.entropy(str(folder), TEXTS)
+        shutil.copytree(saved("bert"), folder, dirs_exist_ok=True)
+        table = attnprobe.entropy(str(folder), TEXTS)
+        assert_same(table, attnprobe.entropy(merged, TEXTS, tokenizer=tiny("bert")[1]))
+        assert {"model.safetensors", "adapter_model.safetensors"} == {*table.provenance["model"]["weights"]}
+
+    @pytest.mark.parametrize("content", ["{", "[]", "\xff", "[" * 100_000])
+    def test_a_broken_description(self, adapt, content):
+        folder, _ = adapt("bert", lora("bert"))
+        (folder / "adapter_config.json").write_text(content, encoding="latin-1")
+        with pytest.raises(AttnprobeError, match="is damaged: "):
             attnprobe.entropy(str(folder), TEXTS)
 
     def test_pickled(self, adapt):

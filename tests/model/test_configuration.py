@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 from attnprobe.errors import AttnprobeError, first_line
-from attnprobe.model.load import load_checkpoint
+from attnprobe.model.load import find_device, load_checkpoint
 from attnprobe.model.locate import LoadOptions
 
 IMPOSSIBLE = [
@@ -109,3 +110,13 @@ def test_types_that_are_refused_by_name(folder, kind):
 )  # fmt: skip
 def test_the_first_line_says_something(error, said):
     assert first_line(error) == said
+
+
+@pytest.mark.parametrize(("there", "rest"), [(0, "use auto or cpu."), (1, "use auto or cpu or cuda:0.")])
+@pytest.mark.parametrize("device", ["cuda:7", "tpu", "meta"])
+def test_a_device_that_is_not_there(monkeypatch, device, there, rest):
+    """Nothing is suggested that there is not."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: there)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(AttnprobeError, match=re.escape(rest)):
+        find_device(device)

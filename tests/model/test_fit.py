@@ -12,7 +12,6 @@ import pytest
 from transformers import BertForMaskedLM
 
 import attnprobe
-from attnprobe.commands.doctor import doctor
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.model.configuration import describe_unread_layers
 from attnprobe.model.load import load_checkpoint
@@ -110,15 +109,6 @@ class TestSaid:
             table = attnprobe.census(str(edited("bert", num_hidden_layers=2)), texts)
         whole = attnprobe.census(str(saved("bert")), texts)
         np.testing.assert_allclose(table["entropy"], whole["entropy"][: 2 * 4], atol=1e-6)
-
-    def test_doctor(self, edited: Callable[..., Path]):
-        table = doctor(str(edited("bert", num_hidden_layers=2)))
-        (said,) = [
-            detail
-            for check, status, detail in zip(table["check"], table["status"], table["detail"], strict=True)
-            if check == "checkpoint" and status == "warning"
-        ]
-        assert "the weights hold 3 layers, the config reads 2" in said
 
 
 class TestNoTokenizer:

@@ -1,14 +1,11 @@
 """Quantised checkpoints give the numbers of the plain weights behind their packing, or say no by name."""
 
-import copy
-import importlib
 import json
 import shutil
 
 import numpy as np
 import pytest
 import torch
-import transformers
 
 import attnprobe
 from attnprobe import AttnprobeError
@@ -112,40 +109,3 @@ def test_a_package_that_is_missing_is_named(saved, tmp_path):
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(AttnprobeError, match=r"weights of model can't be loaded .* requires optimum"):
         attnprobe.entropy(str(folder), TEXTS)
-
-
-class TestTorchao:
-    """Real weights of torchao, where it is installed."""
-
-    @pytest.fixture(params=["bert", "llama"])
-    def both(self, request, saved, tiny, tmp_path):
-        """Quantise a checkpoint of a class with a head; give its folder, and the model of plain weights."""
-        pytest.importorskip("torchao")
-        name = request.param
-        kind = {"bert": "BertForSequenceClassification", "llama": "LlamaForCausalLM"}[name]
-        torch.manual_seed(5)
-        plain = getattr(transformers, kind)(tiny(name)[0].config).eval()
-        with torch.no_grad():
-            for weight in plain.parameters():
-                weight.add_(0.1 * torch.randn_like(weight))
-        plain.save_pretrained(tmp_path / "plain")
-        recipe = importlib.import_module("torchao.quantization").Int8WeightOnlyConfig()
-        how = transformers.TorchAoConfig(recipe)
-        found = type(plain).from_pretrained(tmp_path / "plain", quantization_config=how, dtype=torch.float32)
-        tiny(name)[1].save_pretrained(tmp_path / "packed")
-        found.save_pretrained(tmp_path / "packed")
-        with torch.no_grad():  # by hand: what is stored, times its scales
-            for path, part in found.named_modules():
-                if type(getattr(part, "weight", None)).__name__ == "Int8Tensor":
-                    numbers = part.weight.qdata.float() * part.weight.scale.float().reshape(-1, 1)
-                    plain.get_submodule(path).weight.copy_(numbers)
-        return str(tmp_path / "packed"), copy.deepcopy(plain), tiny(name)[1]
-
-    @pytest.mark.slow
-    def test_every_number_is_that_of_the_plain_weights(self, both):
-        folder, plain, tokenizer = both
-        for command, options in (("census", {"weights": "both"}), ("rank", {}), ("mixing", {})):
-            run = getattr(attnprobe, command)
-            assert_close(run(folder, TEXTS, **options), run(plain, TEXTS, tokenizer=tokenizer, **options))
-        found = attnprobe.entropy(folder, TEXTS)
-        assert found.provenance["model"]["quantisation"] == "torchao, Int8Tensor"
