@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 #: What allocators say who have no exception of their own, in lower case.
-_SAID = (
+_OF_ALLOCATORS = (
     "defaultcpuallocator: can't allocate memory",
     "defaultcpuallocator: not enough memory",
     "cublas_status_alloc_failed",
@@ -27,9 +27,9 @@ def shorten(sentence: str) -> str:
     >>> max(len(shorten(f"There is no file {word * 90_000}.")) for word in ("a", "a "))
     3527
     """
-    found = _LONG.sub(lambda word: f"{word[0][:_KEPT]}... ({len(word[0]):,} letters)", sentence)
-    left = len(found) - _BEGIN - _END
-    return found if len(found) <= _MOST else f"{found[:_BEGIN]} ... ({left:,} letters) ... {found[-_END:]}"
+    text = _LONG.sub(lambda word: f"{word[0][:_KEPT]}... ({len(word[0]):,} letters)", sentence)
+    left = len(text) - _BEGIN - _END
+    return text if len(text) <= _MOST else f"{text[:_BEGIN]} ... ({left:,} letters) ... {text[-_END:]}"
 
 
 class AttnprobeError(Exception):
@@ -66,8 +66,7 @@ class ModelError(AttnprobeError):
 class AttnprobeWarning(UserWarning):
     """Something worth knowing: a text that was cut, examples that were skipped, a model that is odd.
 
-    The command line prints these sentences on standard error. In Python they are warnings of this class, so
-    that ``warnings.filterwarnings("ignore", category=attnprobe.AttnprobeWarning)`` silences them.
+    ``warnings.filterwarnings("ignore", category=attnprobe.AttnprobeWarning)`` silences them in Python.
     """
 
     def __init__(self, sentence: str = "") -> None:
@@ -76,10 +75,7 @@ class AttnprobeWarning(UserWarning):
 
 
 def first_line(error: BaseException) -> str:
-    """Give the first line of somebody else's error, without its full stop, so that it says something.
-
-    A line that ends in a colon is nothing without the next one, and a lone word nothing without its class.
-    """
+    """Give the first line of somebody else's error, without its full stop, so that it says something."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
@@ -92,5 +88,5 @@ def out_of_memory(error: BaseException) -> bool:
     """Tell an allocator's error from others, without importing torch: there is no one exception for it."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    said = str(error).lower()
-    return isinstance(error, RuntimeError) and any(part in said for part in _SAID)
+    sentence = str(error).lower()
+    return isinstance(error, RuntimeError) and any(part in sentence for part in _OF_ALLOCATORS)

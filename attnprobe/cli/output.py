@@ -15,6 +15,7 @@ from attnprobe.errors import AttnprobeError, ModelError, UsageError, first_line
 from attnprobe.files import reason
 from attnprobe.registry import Command, split_names
 from attnprobe.reports import streams
+from attnprobe.run.process_group import Ranks
 from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def run_command(command: Command, **given: Any) -> None:
 
     keywords = {one.keyword: given[name] for name, one in command.on_line.items() if one.python}
     keywords |= {"overwrite": given["overwrite"]} if "overwrite" in command.keywords else {}
-    quiet = given["quiet"] or not is_first_process()
+    quiet = given["quiet"] or not Ranks.detect().first
     bar = sys.stderr.isatty() and not (quiet or given["no_progress"])
     words = record_as(["attnprobe", *stopping.words])
     try:
@@ -55,7 +56,7 @@ def run_command(command: Command, **given: Any) -> None:
         if error.table is not None:
             _emit(error.table, format, given)
         raise
-    if not is_first_process():  # which writes for all
+    if not Ranks.detect().first:  # which writes for all
         return
     if page:
         _emit_page(made, path, format, given)
@@ -77,11 +78,6 @@ class _StoppableProgress(streams.TerminalProgress):
     def advance(self, steps: int) -> None:
         stopping.reraise()
         super().advance(steps)
-
-
-def is_first_process() -> bool:
-    """Tell whether this process speaks and writes for all that torchrun started."""
-    return int(os.environ.get("WORLD_SIZE", "1")) == 1 or os.environ.get("RANK", "0") == "0"
 
 
 # Where it goes, which is refused before anything slow is imported
@@ -173,7 +169,7 @@ def _emit(table: "HeadTable", format: str, given: Given) -> None:
         AttnprobeError: When the file can't be written, and the table is then on standard output; or when a
             column that is to be written is not there, and then all are written.
     """
-    if not is_first_process():
+    if not Ranks.detect().first:
         return
     with stopping.working(gentle=True):
         try:
@@ -267,7 +263,7 @@ def _open_browser(page: bytes) -> Path:
 def _keep_tables(why: str, tables: "Mapping[str, HeadTable]", folder: Path | None) -> AttnprobeError:
     """Keep the tables of a report that failed, and say where they are."""
     kept = folder is not None and all((folder / f"{name}.csv").is_file() for name in tables)
-    if not kept and is_first_process():
+    if not kept and Ranks.detect().first:
         from attnprobe.reports.sink import write_rescued_tables
 
         folder = write_rescued_tables(tables)

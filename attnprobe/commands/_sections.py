@@ -108,9 +108,9 @@ class Sections:
         """Describe all that the numbers depend on, by a hash."""
         from attnprobe.model.locate import locate
 
-        asked = {**self.options, "by_group": self.by_group}
-        asked = {name: value for name, value in asked.items() if name not in OF_GOLD.values()}
-        key = make_state_key("report", asked, self._open_all, [self.options["frequencies"]], self.call)
+        question = {**self.options, "by_group": self.by_group}
+        question = {name: value for name, value in question.items() if name not in OF_GOLD.values()}
+        key = make_state_key("report", question, self._open_all, [self.options["frequencies"]], self.call)
         checkpoint = locate(str(self.model), self.call.load, weights=False).identity
         return hashlib.sha256(json.dumps([key, checkpoint], sort_keys=True).encode()).hexdigest()
 

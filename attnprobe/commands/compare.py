@@ -171,8 +171,8 @@ def compare(
     within: Any = {"outputs": "model", "outputs-layer": "layer"}.get(match or "", match)
     named = [(*one, known) for one, known in zip(pair, tokenizers or (None, None), strict=True)]
     with open_call(options, *(one for one, _ in pair)) as call:
-        for one, _, tokenizer in named:
-            check_model(one, tokenizer, options)
+        for checkpoint, _, tokenizer in named:
+            check_model(checkpoint, tokenizer, options)
         texts, labels = replay(texts), replay(labels)
         texts, source = open_to_replay(texts, labels, options, find_labels=False)
         source = read_first(source)
@@ -372,8 +372,8 @@ def dynamics(
     of_prune = {"prune_by": prune_by, "prune_step": prune_step, "random_orders": random_orders}
     given: dict[str, Any] = {"method": method, **of_prune, **options}
     with open_call(options) as call:
-        for one in run:
-            check_model(one.model, None, options)
+        for saved in run:
+            check_model(saved.model, None, options)
         call.progress.stage("looking at the checkpoints", None)
         name, more = _find_measure(measure)
         function, taken = MEASURES[name]

@@ -112,9 +112,7 @@ def correlate(
     from attnprobe.run.record import record_versions
     from attnprobe.session.session import describe_call
 
-    if any(
-        one is None or one == "" for one in (in_domain, out_domain) if one is None or isinstance(one, str)
-    ):
+    if any(not one for one in (in_domain, out_domain) if one is None or isinstance(one, str)):
         raise UsageError("Give the tables or the data of both sides, --in-domain and --out-domain.")
     if model is None:
         given = [name for name, value in options.items() if value != DEFAULTS[name] and name != "progress"]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch import Tensor, nn
 
 # Before its parts: it is imported leanly, see ``attnprobe.model.lean``.
@@ -93,22 +92,11 @@ def count_writes(tensor: Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version
 
 
-def find_processor_class(name: str | None, config: PreTrainedConfig) -> Any:
-    """Find the class of a processor by its name, or else the usual one of a model."""
+def build_processor(config: PreTrainedConfig, parts: dict[str, Any], folder: Path) -> Any:
+    """Build the processor of a type of some of its parts: ``from_pretrained`` wants all, and torchvision."""
     from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
-    from transformers.processing_utils import ProcessorMixin
 
-    kind = getattr(transformers, name, None) if name else None
-    if isinstance(kind, type) and issubclass(kind, ProcessorMixin):
-        return kind
-    try:
-        return PROCESSOR_MAPPING[type(config)]
-    except KeyError as error:
-        raise ValueError("its files name no class of transformers") from error
-
-
-def build_processor(kind: Any, parts: dict[str, Any], folder: Path) -> Any:
-    """Build a processor of some of its parts: ``from_pretrained`` wants all, and torchvision."""
+    kind: Any = PROCESSOR_MAPPING[type(config)]
 
     class Partial(kind):
         def check_argument_for_proper_class(self, name: str, argument: Any) -> Any:
@@ -119,5 +107,4 @@ def build_processor(kind: Any, parts: dict[str, Any], folder: Path) -> Any:
             return kind.get_attributes()
 
     stated, _ = kind.get_processor_dict(folder)
-    given = [parts.get(name) for name in kind.get_attributes()]
-    return Partial.from_args_and_dict(given, stated)
+    return Partial.from_args_and_dict([parts.get(name) for name in kind.get_attributes()], stated)

@@ -18,8 +18,7 @@ from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, ModelError, UsageError, first_line
 from attnprobe.model.configuration import find_placeholder
 from attnprobe.model.embedding import quote
-from attnprobe.model.folders import read_object
-from attnprobe.model.private import build_processor, find_processor_class
+from attnprobe.model.private import build_processor
 from attnprobe.model.quirks import IMAGE_ENDS, UnsupportedModelError, find_sound_window
 
 _PADS = "The checkpoint's processor pads what it reads, and attention to padding means nothing."
@@ -122,8 +121,6 @@ def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
     }
 
 
-#: Where a folder names the class of its processor.
-_NAMING = ("processor_config.json", "preprocessor_config.json", "tokenizer_config.json")
 #: A text that any tokenizer knows, and how many more tokens are drawn behind it.
 _TEXT, _DRAWN = "a", 8
 #: Rows and columns of an image of noise.
@@ -156,11 +153,8 @@ class SeeingProcessor:
             UnsupportedModelError: When there is none, or it does not do what is expected of one.
         """
         try:
-            stated = (read_object(folder / file).get("processor_class") for file in _NAMING)
-            named = next((kind for kind in stated if isinstance(kind, str)), None)
-            kind = find_processor_class(named, config)
             parts = {"image_processor": _load_eye(folder, **options), "tokenizer": tokenizer}
-            inner = build_processor(kind, parts, folder)
+            inner = build_processor(config, parts, folder)
         except Exception as error:
             reason = f"it holds no processor of images and text that loads ({first_line(error)})"
             raise UnsupportedModelError(name, reason) from error

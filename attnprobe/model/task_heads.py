@@ -100,7 +100,7 @@ def read_weights(
     base = read(None)
     assert base is not None  # without a head, what goes wrong is raised
     needed = base.needed
-    if untrained := _list_untrained(base.model) & {*needed}:
+    if needed and (untrained := _list_untrained(base.model) & {*needed}):
         other = read(None, seed=_SEED + 1)
         needed = [key for key in needed if key not in untrained or not _is_computed(key, base, other)]
     if not needed:

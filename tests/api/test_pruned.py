@@ -116,15 +116,3 @@ class TestInterventions:
         assert pairs == [pair for pair in STANDING if pair not in removed]
         first, again = (load_pruned(folder) for folder in (folders["physical"], tmp_path / "again"))
         assert sum(w.numel() for w in again.parameters()) < sum(w.numel() for w in first.parameters())
-
-
-def test_doctor(folders: dict[str, str]):
-    table = attnprobe.doctor(folders["physical"])
-    said = dict(zip(table["check"], table["detail"], strict=True))
-    assert "failed" not in set(table["status"])
-    assert said["architecture"].startswith("bert: 3 layers x 4 heads")
-    assert said["heads"] == (
-        "7 of 12 are removed, and the others keep their numbers; left are 2 in layer 0, 0 in layer 1, "
-        "3 in layer 2"
-    )
-    assert said["trained heads"] == "sequence classification"

@@ -1,9 +1,6 @@
 """Heads are measured while a model trains, and the training is that of a run without it."""
 
 import copy
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -125,63 +122,3 @@ class TestRefusals:
     def test_what_is_wrong_is_said_at_once(self, options, said):
         with pytest.raises(AttnprobeError, match=said):
             HeadCallback(TEXTS, **options)
-
-
-#: Trains a classifier on the embedded encoder, in one process or in several; the weights say whether it does.
-SCRIPT = """
-import sys
-from pathlib import Path
-import torch
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
-import attnprobe
-
-demo, output, watched = sys.argv[1:]
-texts = [f"{word} came late ." for word in "parcel dog train night stone".split()]
-tokenizer = AutoTokenizer.from_pretrained(demo)
-torch.manual_seed(0)
-model = AutoModelForSequenceClassification.from_pretrained(demo, dtype=torch.float32)
-ids = [tokenizer(text, padding="max_length", max_length=12) for text in texts * 4]
-rows = [{**one, "labels": place % 2} for place, one in enumerate(ids)]
-arguments = TrainingArguments(
-    output + "-run", max_steps=2, per_device_train_batch_size=2, report_to=[], use_cpu=True,
-    save_strategy="no",
-)
-trainer = Trainer(model, arguments, train_dataset=rows, processing_class=tokenizer)
-if watched == "yes":
-    statistics = ["entropy", "previous"]
-    trainer.add_callback(
-        attnprobe.HeadCallback(texts, every=1, statistics=statistics, output=output, trainer=trainer)
-    )
-trainer.train()
-# To a file of its own: lines that two processes print may run into one another.
-weights = sum(float(weight.double().sum()) for weight in model.parameters())
-Path(f"{output}-{watched}-{trainer.args.process_index}").write_text(repr(weights))
-"""
-
-
-@pytest.mark.exhaustive
-def test_two_processes_share_the_texts(tmp_path):
-    """Their weights are those of a run that is not watched, and each step counts all texts once."""
-    (tmp_path / "train.py").write_text(SCRIPT)
-    demo = Path(attnprobe.__file__).parent / "demo"
-    weights = []
-    for watched in ("yes", "no"):
-        start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-        command = [*start, tmp_path / "train.py", demo, tmp_path / "heads.csv", watched]
-        environment = os.environ | {"OMP_NUM_THREADS": "1"}
-        done = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, check=False, env=environment, timeout=240
-        )
-        assert done.returncode == 0, done.stderr[-3000:]
-        weights.append([(tmp_path / f"heads.csv-{watched}-{rank}").read_text() for rank in range(2)])
-    assert weights[0] == weights[1]
-    table = HeadTable.read(tmp_path / "heads.csv")
-    assert sorted(set(table["step"].tolist())) == [0, 1, 2]
-    before = attnprobe.census(
-        "demo", [f"{word} came late ." for word in "parcel dog train night stone".split()],  # noqa: SIM905
-        statistics=["entropy", "previous"],
-    )  # fmt: skip
-    rows = table["step"] == 0
-    assert table["n"][rows].tolist() == before["n"].tolist()
-    for name in ("entropy", "entropy_se", "previous"):
-        np.testing.assert_allclose(table[name][rows], before[name], rtol=0, atol=1e-6)

@@ -4,8 +4,6 @@ import copy
 import json
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -213,30 +211,6 @@ class TestRemoved:
             remove_heads(checkpoint, KEEP, physical=True)
 
 
-#: A process that has never heard of attnprobe until it loads the second of two checkpoints.
-FRESH = """
-import sys, torch
-torch.set_num_threads(1)
-ids = torch.randint(8, 90, (3, 40), generator=torch.Generator().manual_seed(5))
-from transformers import AutoModelForSequenceClassification
-baked = AutoModelForSequenceClassification.from_pretrained(sys.argv[1]).eval()
-assert "attnprobe" not in sys.modules
-from attnprobe.model.pruning import load_pruned
-with torch.inference_mode():
-    torch.save([model(input_ids=ids).logits for model in (baked, load_pruned(sys.argv[2]))], sys.argv[3])
-"""
-
-
-@pytest.mark.slow
-def test_written_for_a_fresh_process(classifier: Checkpoint, tmp_path: Path):
-    folders = [save(classifier, tmp_path / str(physical), physical=physical) for physical in (False, True)]
-    subprocess.run([sys.executable, "-c", FRESH, *folders, tmp_path / "logits.pt"], check=True)
-    expected = expected_logits(classifier)
-    for logits in torch.load(tmp_path / "logits.pt"):
-        assert relative_difference(logits, expected) < 1e-5
-    assert relative_difference(output(classifier.model), expected) > 1e-3
-
-
 @physically
 class TestWritten:
     """What is written is what the gates gave."""
@@ -354,10 +328,6 @@ class TestDestination:
         save(classifier, folder, physical=False, overwrite=True)
         assert load_checkpoint(str(folder)).kept is None
         assert list(tmp_path.iterdir()) == [folder]
-
-    def test_not_over_anything_else(self, tmp_path: Path):
-        (tmp_path / "thesis.tex").touch()
-        refuses(lambda: check_free(tmp_path, overwrite=True), "is no pruned checkpoint and is not replaced")
 
     def test_a_parent_that_can_not_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """It is refused early, in the nearest folder that is there, and nothing is left."""

@@ -9,11 +9,9 @@ import pytest
 import torch
 from left_as_found import state
 from test_every_type import checkpoints
-from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.model import relevance
-from attnprobe.model.check import conservation
 from attnprobe.model.check.conservation import (
     LostRelevanceError,
     check_relevance,
@@ -128,18 +126,3 @@ def test_biases_come_back(copied: Tiny):
         raise ValueError("inside")
     after = model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
-
-
-def test_headed(tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
-    """The body is asked, or the model with its head."""
-    found = Checkpoint("bert", *tiny("bert"))
-    architecture, asked = inspect(found), []
-    right = conservation._run_model
-
-    def said(asking: Checkpoint, *, headed: bool) -> Tensor:
-        asked.append(headed)
-        return right(asking, headed=headed)
-
-    monkeypatch.setattr(conservation, "_run_model", said)
-    check_relevance(found, architecture, headed=True)
-    assert asked == [True, True]
