@@ -50,8 +50,15 @@ def tokenise(
     if isinstance(documents, MediaFolder):
         refuse_text_options(options)
     with ExitStack() as stores:
-        how: dict[str, Any] = {"cells": cells, "labelled": labelled, "progress": progress}
-        reader = TokenReader(checkpoint, options, stores, architecture=architecture, **how)
+        reader = TokenReader(
+            checkpoint,
+            options,
+            stores,
+            architecture=architecture,
+            cells=cells,
+            labelled=labelled,
+            progress=progress,
+        )
         if isinstance(documents, RepeatedTokens):
             yield _read_text(reader, documents)
             return
@@ -68,37 +75,32 @@ def tokenise(
 
 def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedTokens) -> Corpus:
     """Tokenise text, or draw random tokens, with what a decoder beside an encoder reads."""
-    checkpoint, options, fresh = reader.checkpoint, reader.options, None
+    checkpoint, options = reader.checkpoint, reader.options
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
-    drawn = isinstance(documents, RepeatedTokens)
-    prompts = {"": ""} if drawn else checkpoint.prompts
+    prompts = {"": ""} if isinstance(documents, RepeatedTokens) else checkpoint.prompts
     source = SequenceReader(
         checkpoint.tokenizer, reader.window, truncate=truncate, prompt=prompts[""], role_prompts=prompts
     )
-    window = source.max_length
     if isinstance(documents, RepeatedTokens):
         window, fresh = documents.tokens(source.frame), list_ordinary_tokens(checkpoint)
-        sequences = reader.count(documents.draw(checkpoint, source.frame))
+        sequences = reader.check(reader.count(documents.draw(checkpoint, source.frame)))
     else:
-        sequences = source.read(reader.count(documents))
-    sequences, store, targets = reader.check(sequences), reader.open_store(), None
-    if checkpoint.decodes:
-        targets = reader.open_store()
-        while chunk := list(islice(sequences, CHUNK_DOCUMENTS)):
-            store.extend(chunk)
-            how: dict[str, Any] = {"labelled": reader.labelled}
-            targets.extend(build_decoder_sequences(checkpoint, chunk, source.reading, **how))
-    else:
-        store.extend(sequences)
+        window, fresh = source.max_length, None
+        sequences = reader.check(source.read(reader.count(documents)))
+    store, beside = reader.open_store(), reader.open_store() if checkpoint.decodes else None
+    labelled, targets = reader.labelled, None
+    while chunk := list(islice(sequences, CHUNK_DOCUMENTS)):
+        store.extend(chunk)
+        if beside is not None:
+            beside.extend(build_decoder_sequences(checkpoint, chunk, source.reading, labelled=labelled))
     if not len(store):
         raise NothingToMeasureError(
             "None of the documents gives a single token; there is nothing to measure."
         )
     side = reader.describe(store, source.frame)
-    beside = None
-    if targets is not None:
-        beside = reader.describe_targets(targets, None if reader.labelled else side)
-    batches = Batches(side, targets=beside, fresh=fresh, **reader.limits)
+    if beside is not None:
+        targets = reader.describe_targets(beside, None if labelled else side)
+    batches = Batches(side, targets=targets, fresh=fresh, **reader.limits)
     return Corpus(batches, source.reading, window, side.rarity)
 
 
