@@ -31,17 +31,16 @@ def read_hub(source: Source) -> Table:
 
     They come in their own order where the first of them are wanted, or whole documents.
     """
-    data, _ = open_split(source.spec, source.config, source.split)
-    classes = find_class_names(getattr(data, "features", None))
-    return make_table(source.spec, _read_rows(source), classes)
-
-
-def _read_rows(source: Source) -> Iterator[Row]:
     data, chosen = open_split(source.spec, source.config, source.split)
+    classes = find_class_names(getattr(data, "features", None))
+    return make_table(source.spec, _read_rows(source, data, chosen), classes)
+
+
+def _read_rows(source: Source, data: Any, chosen: str) -> Iterator[Row]:
     order = source.order
     try:
-        arranges = order is not None and order.whole and source.document_column is None
-        if order is not None and arranges and hasattr(data, "shuffle"):
+        shuffled = order is not None and order.whole and source.document_column is None
+        if order is not None and shuffled and hasattr(data, "shuffle"):
             known = getattr(getattr(data, "info", None), "splits", None) or {}
             order.total = getattr(known.get(chosen), "num_examples", None)
             order.arranged = True

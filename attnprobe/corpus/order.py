@@ -128,18 +128,12 @@ def _name(group: str | None, place: int) -> str:
 
 @dataclass
 class Order:
-    """A random order of documents, and what is known of it.
-
-    Attributes:
-        whole: Whether all documents are put in order, and not the first alone.
-        total: How many there are; None where nobody knows.
-        arranged: Whether a source gives them so.
-    """
+    """A random order of documents, and what is known of it."""
 
     seed: int
-    whole: bool = True
-    total: int | None = None
-    arranged: bool = False
+    whole: bool = True  # whether all documents are put in order, and not the first alone
+    total: int | None = None  # how many there are, as far as anybody knows
+    arranged: bool = False  # whether a source gives them so
 
 
 def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Document]]:

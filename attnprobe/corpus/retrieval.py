@@ -35,10 +35,9 @@ MOST_RELEVANT = 1000
 def relate_rows(documents: Iterable[Document], gold: Gold) -> Iterator[Document]:
     """Read rows of a text, a text beside it and a label as what a task about several texts needs.
 
-    Rows that lack one of them are left as they are; so are documents whose labels are such already.
-
-    ``documents``: the rows. Of triplets, the label is the negative; of queries and passages, another
-    passage that does not answer, where there is a label.
+    Of triplets, the label is the negative; of queries and passages, another passage that does not answer,
+    where there is a label. Rows that lack one of the three are left as they are; so are documents whose
+    labels are such already.
 
     Yields:
         For pairs and triplets, a document a row; for passages each query once, with all of its passages, and
