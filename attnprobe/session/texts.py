@@ -24,7 +24,7 @@ from attnprobe.corpus.links import read_linked_rows
 from attnprobe.corpus.open import open_anything
 from attnprobe.corpus.retrieval import relate_rows
 from attnprobe.corpus.schema import choose_schema, require
-from attnprobe.corpus.source import COLUMNS, EMBEDDED, FILE, STDIN, OpenSource, Source
+from attnprobe.corpus.source import EMBEDDED, FILE, STDIN, OpenSource, Source
 from attnprobe.corpus.streams import check_unicode
 from attnprobe.errors import UsageError
 from attnprobe.run.process_group import Ranks
@@ -232,8 +232,8 @@ def _open_table(texts: Any, source: Source) -> OpenSource:
         read = {name: keys[name] for name in known if name in named or name.lower() in schema.usual()}
     names = find_class_names(getattr(texts, "features", None))
     documents = schema.read(Table(kind, known, _read_rows(texts, read, kind), names))
-    grouped = {} if source.group_column is None else {"group_column": source.group_column}
-    described = {field: columns[field] for field in COLUMNS} | grouped
+    unsaid = {field for field in ("group_column", "image_column") if columns[field] is None}
+    described = {field: column for field, column in columns.items() if field not in unsaid}
     return OpenSource(documents, "texts", {"name": "texts", **described})
 
 
