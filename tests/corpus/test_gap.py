@@ -2,8 +2,8 @@
 
 import pytest
 
+from attnprobe.corpus.coreference import read_coreference
 from attnprobe.corpus.document import Span
-from attnprobe.corpus.open import read_coreference
 from attnprobe.errors import AttnprobeError
 
 HEADER = ["ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref"]
