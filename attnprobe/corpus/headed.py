@@ -95,7 +95,7 @@ def _split_header(
 
 
 def read_csv(stream: BinaryIO, source: Source) -> Table:
-    """Read comma-separated values, quoted as in RFC 4180 or behind a blank; a first line may say ``sep=;``."""
+    """Read comma-separated values, quoted as in RFC 4180 or behind a blank; a first line may be ``sep=;``."""
     # csv's own limit is 128 KiB a cell. A quote that never closes would make a cell of all that follows.
     csv.field_size_limit(LONGEST_LINE)
     separator, lines = _take_separator(decode_lines(stream, source.spec))
