@@ -121,14 +121,6 @@ def test_the_same_examples_on_both_sides():
     assert not any("same examples" in note for note in compared(side(1, "abc"), side(2, "d")).notes)
 
 
-@pytest.mark.parametrize("corpus", [3, {"texts": 4}, {"texts": [{}]}, None])
-def test_an_odd_corpus_on_record_names_no_examples(corpus):
-    frame, record = measured(1)
-    found = read(frame, record=record | {"corpus": corpus})
-    assert found.sample is not None
-    assert not compared(found, side(2, "abc")).notes
-
-
 def test_some_of_the_same_examples_on_both_sides():
     """Merged tables may share a part; which documents these are, nobody can tell."""
     found = compared(side(1, "abc", "def"), side(2, "abc"))
@@ -143,18 +135,6 @@ def test_rows_in_another_order_find_their_blocks():
     found, wanted = (compared(one, other) for other in (moved, side(2)))
     for end in ("", "_low", "_high"):
         assert number(found, f"pearson_true{end}") == pytest.approx(number(wanted, f"pearson_true{end}"))
-
-
-def test_notes_where_the_sides_were_made_differently():
-    ablated = table(2).drop(columns="method").assign(metric="accuracy", objective="classification")
-    notes = compared(read(table(1)), read(ablated)).notes
-    for kind, ours, theirs in [
-        ("objective", "masked-lm", "classification"),
-        ("method", "gradient", "none"),
-        ("metric", "none", "accuracy"),
-    ]:
-        assert f"The {kind} differs: {ours} and {theirs}." in notes
-    assert not any("differs" in note for note in compared(read(table(1)), read(table(2))).notes)
 
 
 def test_heads_of_encoder_and_decoder_are_told_apart():

@@ -41,8 +41,6 @@ STATISTICS = [
     )
 ]  # fmt: skip
 
-both_ways = pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
-
 
 @pytest.fixture(scope="module")
 def documents(texts: list[Text]) -> list[Document]:
@@ -168,37 +166,3 @@ def test_parts_add_up_to_the_whole(
     """A budget of one token puts each sequence in a batch of its own, so that rounding is the same."""
     total = sum_of(map(measured, parts(*cuts, content_only=content_only)))
     same(total, whole(content_only)[1], EXACT)
-
-
-@both_ways
-def test_documents_cut_between_parts(
-    parts: Callable[..., list[Batches]], measured: Callable[..., Measurement], whole: Whole,
-    content_only: bool,
-):  # fmt: skip
-    """Two documents are cut in two: means are those of the whole, and each half counts as a document."""
-    total = sum_of(map(measured, parts(3, 5, 12, content_only=content_only)))
-    _, expected = whole(content_only)
-    assert (total.sequences, total.tokens) == (expected.sequences, expected.tokens)
-    for name, wanted in expected.sums.items():
-        found = total.sums[name]
-        np.testing.assert_array_equal(found.count, wanted.count, err_msg=name)
-        np.testing.assert_allclose(found.average, wanted.average, rtol=EXACT, atol=EXACT * 10, err_msg=name)
-        if not isinstance(wanted, Constant | Blocked):
-            assert (found.clusters >= wanted.clusters).all()
-    assert (total.sums["entropy"].clusters == expected.sums["entropy"].clusters + 2).all()
-
-
-def test_addition_does_not_depend_on_order(
-    parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]
-):
-    a, b, c = [measured(part) for part in parts(4, 9)]
-    same(c + (b + a), (a + b) + c, EXACT)
-
-
-def test_only_the_same_statistics_add_up(
-    parts: Callable[..., list[Batches]], measured: Callable[..., Measurement]
-):
-    a, b = parts(8)
-    one, other = measured(a, STATISTICS[:3]), measured(b, STATISTICS[1:4])
-    with pytest.raises(ValueError, match="same statistics"):
-        one + other

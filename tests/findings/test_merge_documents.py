@@ -48,7 +48,7 @@ def numbers(table):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda file: attnprobe.syntax("demo", file, min_links=5),
+        lambda file: attnprobe.syntax("demo", file, min_links=5, control="links"),
         lambda file: attnprobe.mixing("demo", file),
         lambda file: attnprobe.mixing("demo", file, by="layer"),
         lambda file: attnprobe.mixing("demo", file, by="pair"),

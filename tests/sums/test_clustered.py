@@ -148,12 +148,3 @@ def test_arrays(name: str):
             assert one.arrays()[key].shape == array.shape
         assert one.arrays().keys() == other.arrays().keys()
         np.testing.assert_array_equal(one.standard_error, other.standard_error)
-
-
-def test_does_not_grow_with_the_corpus():
-    """More documents than are told apart take no more room."""
-    sizes = []
-    for documents in (MOST, 1000, 5000):
-        found = Clustered.of(drawn(windows(documents)), windows(documents))
-        sizes.append(sum(array.nbytes for array in found.arrays().values()))
-    assert max(sizes) <= sizes[0]

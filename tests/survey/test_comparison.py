@@ -134,13 +134,6 @@ def test_models_of_other_shapes_have_pairs_and_no_heads_of_one_number(tiny):
     assert not found.shared.alike
 
 
-def test_attention_of_other_kinds_is_refused(tiny):
-    from attnprobe.errors import AttnprobeError
-
-    with pytest.raises(AttnprobeError, match="only heads of one kind can be compared"):
-        against(tiny("bert"), tiny("gpt2"))
-
-
 # Word by word
 
 

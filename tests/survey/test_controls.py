@@ -71,18 +71,17 @@ def tokens(folder, *, seed=None):
     return checkpoint.body, [rows[member] for member in sorted(rows)]
 
 
-@pytest.mark.parametrize("name", ["bert", "modernbert"])
-def test_shuffled_against_eager_maps_of_the_shuffled_tokens(saved, name):
-    found = attnprobe.positional(saved(name), TEXTS, control=True, seed=5)
-    model, rows = tokens(saved(name), seed=5)
-    assert rows != tokens(saved(name))[1]
+def test_shuffled_against_eager_maps_of_the_shuffled_tokens(saved):
+    found = attnprobe.positional(saved("bert"), TEXTS, control=True, seed=5)
+    model, rows = tokens(saved("bert"), seed=5)
+    assert rows != tokens(saved("bert"))[1]
     offsets = np.array(found["offset"]).reshape(3, 4)
     expected = by_definition(eager_maps(model, rows), offsets)
     for measure in MEASURES:
         np.testing.assert_allclose(
             found[f"{measure}_shuffled"], expected[measure], atol=1e-5, err_msg=measure
         )
-    plain = attnprobe.positional(saved(name), TEXTS)
+    plain = attnprobe.positional(saved("bert"), TEXTS)
     for column in plain.data:
         assert found[column].tolist() == plain[column].tolist()
     assert not np.allclose(found["previous_shuffled"], found["previous"], atol=1e-3)

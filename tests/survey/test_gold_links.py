@@ -131,38 +131,6 @@ def ends(checkpoint: Checkpoint, one: Seen) -> list[tuple[str, str, str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["bart", "gpt2"])
-def test_self_attention(checkpoint: Loaded, name: str):
-    """Of an encoder, a decoder, and of the encoder beside a decoder: a byte-level tokenizer spells it out."""
-    loaded = checkpoint(name)
-    kind = Kind.DECODER if name == "gpt2" else Kind.ENCODER
-    for text, one in zip(TEXTS, seen(loaded, list(read_linked_rows(rows())))[kind], strict=True):
-        words = text.split()
-        assert one.said.keys is None
-        assert [read(loaded, one.queries, word) for word in one.said.words] == words
-        assert ends(loaded, one) == [
-            ("forth", "both", words[0], words[1]),
-            ("back", "both", words[2], words[1]),
-            ("named", "both", words[1], words[2]),
-        ]
-        assert [read(loaded, one.keys, also) for also in one.said.links[1].also] == words[:1]
-        assert [read(loaded, one.keys, c) for c in one.said.links[2].candidates] == [words[0], words[2]]
-
-
-@pytest.mark.parametrize("name", ["roberta", "gpt2"])
-def test_pairs(checkpoint: Loaded, name: str):
-    """Both texts are one sequence, of an encoder and of a decoder alike."""
-    loaded, (first, second) = checkpoint(name), TEXTS[:2]
-    links = [{"source": [0, 3], "target": [0, 4], "target_in": "pair", "label": "x"}]
-    links += [{"source": [5, 7], "source_in": "pair", "target": [4, 9], "label": "y", "also": [[0, 3]]}]
-    row = {"text": first, "text_pair": second, "links": links}
-    ((one, *_),) = seen(loaded, list(read_linked_rows([row, row]))).values()
-    words = [read(loaded, one.queries, word) for word in one.said.words]
-    assert words == [*first.split(), *second.split()]
-    assert ends(loaded, one) == [("x", "both", "the", "café"), ("y", "both", "東京", "river")]
-    assert [read(loaded, one.keys, also) for also in one.said.links[1].also] == ["the"]
-
-
 class TestItself:
     """The decoder reads what the encoder does."""
 
@@ -185,23 +153,6 @@ class TestItself:
             assert not one.same
             assert not other.same
 
-    def test_between_the_two(self, checkpoint: Loaded):
-        """Each link is asked from its source, and from its target unless it names candidates."""
-        loaded = checkpoint("bart")
-        for text, cross in zip(TEXTS, seen(loaded, list(read_linked_rows(rows())))[Kind.CROSS], strict=True):
-            words = text.split()
-            assert ends(loaded, cross) == [
-                ("forth", "forward", words[0], words[1]),
-                ("forth", "backward", words[0], words[1]),
-                ("back", "forward", words[2], words[1]),
-                ("back", "backward", words[2], words[1]),
-                ("named", "forward", words[1], words[2]),
-            ]
-            forward, backward, named = cross.said.links[2:]
-            assert [read(loaded, cross.keys, span) for span in forward.also] == words[:1]
-            assert [read(loaded, cross.queries, span) for span in backward.also] == words[:1]
-            assert [read(loaded, cross.keys, span) for span in named.candidates] == [words[0], words[2]]
-
     def test_the_last_word_falls_off(self, checkpoint: Loaded, tiny: Callable[[str], Any]):
         """Without an end of sentence; it is lost on that side alone, and its link there is not counted."""
         loaded = replace(checkpoint("bart"), tokenizer=tiny("gpt2")[1])
@@ -222,54 +173,9 @@ class TestItself:
         with tokenise(loaded, documents, CorpusOptions()) as corpus:
             assert (corpus.reading.links, corpus.reading.links_lost) == (2, 0)
 
-    @pytest.mark.parametrize("window", [5, 9])
-    def test_windows(self, checkpoint: Loaded, window: int):
-        loaded = checkpoint("bart")
-        found = seen(loaded, list(read_linked_rows(rows())), max_length=window)
-        assert len(found[Kind.ENCODER]) > len(TEXTS)
-        for encoder, decoder, cross in zip(*(found[kind] for kind in PARTS), strict=True):
-            assert cross.said.keys == encoder.said.words
-            assert cross.said.words == decoder.said.words
-            assert len(cross.said.words) == len(cross.said.keys)
-            for link in cross.said.links:
-                sides = (
-                    (cross.keys, cross.queries) if link.asks == "backward" else (cross.queries, cross.keys)
-                )
-                assert len(sides[0]) >= link.source.stop
-                assert len(sides[1]) >= link.target.stop
-
-    def test_a_batch_that_is_parted(self, checkpoint: Loaded):
-        documents = list(read_linked_rows(rows()[:1] * 5))
-        with tokenise(checkpoint("t5"), documents, CorpusOptions()) as corpus:
-            (batch,) = corpus.batches
-            first, second = batch.halves()
-            assert (len(first), len(second)) == (3, 2)
-            for name in ("annotations", "target_annotations", "cross_annotations"):
-                whole = getattr(batch, name)
-                assert len(whole) == 5
-                assert (*getattr(first, name), *getattr(second, name)) == whole
-
 
 class TestAnother:
     """The decoder reads targets of their own."""
-
-    @pytest.mark.parametrize("name", ["bart", "t5"])
-    def test_words(self, checkpoint: Loaded, name: str):
-        """By the characters of the target's tokens, each of them one later."""
-        loaded = checkpoint(name)
-        found = seen(loaded, list(read_linked_rows(rows(targets=True))))
-        tokenizer: Any = loaded.tokenizer
-        for target, encoder, decoder, cross in zip(TARGETS, *(found[kind] for kind in PARTS), strict=True):
-            given = tokenizer(text_target=target, return_offsets_mapping=True)
-            assert decoder.queries[1:] == given["input_ids"][:-1]
-            expected = []
-            for start, stop in spans(target):
-                mapping = enumerate(given["offset_mapping"])
-                places = [p for p, (a, b) in mapping if a < b and max(a, start) < min(b, stop)]
-                expected.append(TokenSpan(places[0] + 1, places[-1] + 2))
-            assert list(decoder.said.words) == expected
-            assert (cross.said.words, cross.said.keys) == (decoder.said.words, encoder.said.words)
-            assert not cross.said.same
 
     def test_links(self, checkpoint: Loaded):
         loaded = checkpoint("bart")

@@ -72,7 +72,7 @@ def check(found, expected, rows=slice(None)):
         np.testing.assert_allclose(found[f"{name}_se"][rows], error, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("name", ["demo", "llama", "bert-unframed"])
+@pytest.mark.parametrize("name", ["demo", "llama"])
 def test_values_from_its_own_maps(saved, name):
     folder = name if name == "demo" else saved(name)
     found = attnprobe.induction(folder, length=LENGTH, sequences=SEQUENCES)
@@ -168,10 +168,9 @@ def test_planted_heads_are_found(tiny):
     np.testing.assert_allclose(found["duplicate"], [0, 1, 0, 0], atol=0.02)
 
 
-@pytest.mark.parametrize("name", ["bert", "t5"])
-def test_what_is_drawn(saved, name):
+def test_what_is_drawn(saved):
     """Different ordinary tokens, the last of them twice, in the frame of the tokenizer; all of one length."""
-    checkpoint = load_checkpoint(str(saved(name)))
+    checkpoint = load_checkpoint(str(saved("bert")))
     rows, first = drawn(checkpoint, 20, 50)
     tokenizer, frame = checkpoint.tokenizer, Frame.of(checkpoint.tokenizer)
     special = {*tokenizer.all_special_ids}

@@ -72,12 +72,3 @@ def test_a_head_that_rests_on_a_special_token_is_not_sharp():
     assert even_entropy == pytest.approx(math.log(6))
     assert sharp < 1
     assert find_sharpest(maps) == (0, 1)
-
-
-def test_a_head_that_was_removed_is_not_the_sharpest():
-    rows = np.full((1, 2, 4, 4), 0.25, np.float32)
-    rows[0, 0] = np.eye(4)
-    standing = np.array([[False, True]])
-    maps = maps_of(rows, standing=standing)
-    assert np.isnan(measure_sharpness(maps)[0, 0])
-    assert find_sharpest(maps) == (0, 1)

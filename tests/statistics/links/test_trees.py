@@ -21,7 +21,7 @@ from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures, TokenLink
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.trees import BY_HEAD, COUNTS, TREES, build_tree, find_root
+from attnprobe.statistics.trees import BY_HEAD, COUNTS, TREES, find_root
 from attnprobe.sums import documents as documents_module
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
@@ -200,12 +200,6 @@ def test_roots(arcs: set, root: int):
     assert find_root(arcs) == root
 
 
-def test_a_word_whose_head_was_left_out_is_not_asked_for():
-    said = annotated([(1, 0, "obj"), (2, 0, "obj"), (3, 4, "obj"), (4, 0, "punct")], 5)
-    block = find_block([map_of([(1, 0), (2, 0)], 5)], said)
-    assert count(block, "words", "right heads") == [[2, 2]]
-
-
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
@@ -220,36 +214,6 @@ def test_sentences_that_ask_nothing(said: TokenAnnotation, reason: str):
     block = find_block([map_of(GOLD_EDGES)], said)
     (row,) = count(block, *COUNTS)
     np.testing.assert_equal(row, [np.nan] * 8 + [float(name == reason) for name in ("cut", "bare")])
-
-
-class TestTreeOf:
-    """Words that are left in, and gold arcs from word to head."""
-
-    @staticmethod
-    def arcs(*links: tuple[tuple[int, int], tuple[int, int], str], words: str = "01 12 23 34"):
-        spans = tuple(TokenSpan(int(a), int(b)) for a, b in words.split())
-        made = tuple(TokenLink(TokenSpan(*a), TokenSpan(*b), label) for a, b, label in links)
-        left, arcs = build_tree(TokenAnnotation(spans, made))
-        return [(word.start, word.stop) for word in left], arcs
-
-    def test_labels_of_punctuation(self):
-        for label, is_punctuation in (("punct", 1), ("punct:end", 1), ("punctual", 0), ("punct|x", 1)):
-            left, arcs = self.arcs(((0, 1), (1, 2), label), ((2, 3), (1, 2), "a"))
-            assert len(left) == 4 - is_punctuation
-            assert len(arcs) == 2 - is_punctuation
-
-    def test_words_of_the_same_tokens_are_one(self):
-        """An edge between them is none, and a mark that shares the tokens of a word does not remove it."""
-        left, arcs = self.arcs(
-            ((0, 1), (0, 1), "case"), ((1, 2), (0, 1), "obj"), ((1, 2), (0, 1), "punct"), words="01 01 12 12"
-        )
-        assert left == [(0, 1), (1, 2)]
-        assert arcs == {(1, 0)}
-        left, arcs = self.arcs(((0, 1), (0, 1), "punct"), ((1, 2), (0, 1), "obj"), words="01 01 12")
-        assert left == [(0, 1), (1, 2)]
-        left, arcs = self.arcs(((0, 1), (1, 2), "punct"), ((0, 1), (1, 2), "punct"), words="01 01 12")
-        assert left == [(1, 2)]
-        assert not arcs
 
 
 # The table
@@ -298,13 +262,6 @@ def test_heads_against_the_simple_trees(names, held, simple, baseline):
     assert (table[gain][0], table[f"{gain}_se"][0], table[p][0]) == (0, 0, 1)
     np.testing.assert_allclose(table[f"{p}_adjusted"], adjust(table[p]))
     np.testing.assert_allclose(table[baseline], values[..., AT[simple]].sum() / (50 * 3 * 8))
-
-
-def test_the_table():
-    table = tabulated(counted())
-    assert list(table.data) == COLUMNS
-    assert table["n"].tolist() == [50] * 3
-    assert table.notes == []
 
 
 def test_p_is_over_documents():
