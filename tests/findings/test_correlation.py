@@ -146,15 +146,6 @@ def test_heads_of_encoder_and_decoder_are_told_apart():
         read(both.drop(columns="attention"))
 
 
-def test_columns_of_both_sides_keep_their_names():
-    """The column out of domain was called by that in domain."""
-    scored = table(2).rename(columns={"importance": "score"})
-    frame = tabulate_disagreement(PairedSides.of(read(table(1)), read(scored)), {}).to_pandas()
-    assert {"importance_in", "score_out"} <= set(frame.columns)
-    merged = frame.merge(scored, on=["layer", "head"])
-    np.testing.assert_array_equal(merged["score_out"], merged["score"])
-
-
 def test_which_column_is_compared():
     scored = table(1).rename(columns={"importance": "score"})
     assert read(scored).column == "score"

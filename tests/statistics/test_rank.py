@@ -3,30 +3,11 @@
 import pytest
 import torch
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.kinds import Observed
-from attnprobe.statistics.rank import LOGIT_RANK, MAP_RANK
+from attnprobe.statistics.rank import MAP_RANK
 
 
 def rank_of(s):
     return (s**2).sum() ** 2 / (s**4).sum()
-
-
-def alone(queries, keys, features):
-    """Make a block of one sequence from queries and keys (head, token, width)."""
-    from attnprobe.attention.layout import Layout
-
-    heads, length = keys.shape[:2]
-    rows = torch.full((1, heads, queries.shape[1], length), 1 / length, dtype=queries.dtype)
-    layout = Layout(features(queries.shape[1]), features(length))
-    return AttentionBlock(rows, layout, 0, Observed(queries=queries[None], keys=keys[None]))
-
-
-class TestLimits:
-    @pytest.mark.parametrize("keys", [torch.ones(1, 1, 4), torch.full((1, 9, 4), 0.1), torch.zeros(1, 9, 4)])
-    def test_nothing_to_prefer(self, number, features, keys):
-        block = alone(torch.ones(1, 9, 4), keys, features)
-        assert number(LOGIT_RANK, block).isnan().all()
 
 
 class TestMaps:

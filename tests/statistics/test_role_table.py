@@ -17,7 +17,6 @@ from attnprobe.statistics.role_table import (
     find_known_relations,
     name_patterns,
 )
-from attnprobe.statistics.rules import OFFSETS
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
@@ -172,29 +171,6 @@ def test_false_alarms():
         for _ in range(runs)
     )
     assert alarms / runs < 0.08
-
-
-def test_a_head_has_to_beat_the_best_rule_over_all_links():
-    """And chance, where links name candidates; and a few documents of uneven size don't decide it."""
-    found = LinkCounts.empty([("det", SYNTAX_TASK.forward)], [0], 1, len(SYNTAX_TASK.rules))
-    found.number[:] = found.hits[:] = 10
-    found.guessed[0, 0, OFFSETS.index("1")] = 5
-
-    def name_roles():
-        (held,) = find_known_relations(found, SYNTAX_TASK, "syntactic", 0.1)
-        return [(role["role"], role["threshold"]) for role in held]
-
-    assert name_roles() == [("syntactic: det", pytest.approx(0.6))]
-    found.guessed[0, 0, 0, ::2] = 10
-    found.guessed[0, 0, 0, 1::2] = 1
-    assert name_roles() == [("syntactic: det", pytest.approx(0.65))]
-    found.chance[:] = 8
-    assert name_roles() == [("syntactic: det", pytest.approx(0.9))]
-    found.chance[:] = 9.5
-    assert name_roles() == []
-    found.chance[:] = 0
-    found.number[..., 3:] = found.hits[..., 3:] = found.guessed[..., 3:] = 0
-    assert name_roles() == []
 
 
 def tabulated(corpus=None, documents=slice(None), **given):

@@ -1,18 +1,13 @@
 """Sums that add up: moments, constants, measurements of several statistics, there and back."""
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from numpy.typing import NDArray
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.sums.base import (
-    Arrays,
     Constant,
     Measurement,
     Moments,
@@ -20,6 +15,7 @@ from attnprobe.sums.base import (
     pack,
     unpack,
 )
+from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 
 EXACT = 1e-12
@@ -70,36 +66,17 @@ def test_other_constants_are_refused(other):
         _ = ONE + Constant.of(other)
 
 
-@dataclass(frozen=True)
-class Largest:
-    """A sum of one's own: the largest value, in arrays of its own names and types."""
-
-    most: NDArray[np.float32]
-    seen: int
-
-    @classmethod
-    def of(cls, values: NDArray[np.float64], clusters: NDArray[np.int64] | None = None) -> "Largest":
-        return cls(values.max(0).astype(np.float32), len(values))
-
-    def __add__(self, other: "Largest") -> "Largest":
-        return Largest(np.maximum(self.most, other.most), self.seen + other.seen)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"deep/most": self.most, "seen": np.array(self.seen)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> "Largest":
-        return cls(arrays["deep/most"], int(arrays["seen"]))
-
-
 #: One name begins like another, and one is that of what a measurement keeps itself.
-KINDS: dict[str, type[Sum]] = {"jsd": Clustered, "jsd_mean": Largest, "seen": Clustered}
+KINDS: dict[str, type[Sum]] = {"jsd": Clustered, "jsd_mean": Blocked, "seen": Clustered}
 
 
 def measured(sequences: int, seed: int, *, alone: bool = False) -> Measurement:
     draw = np.random.default_rng(seed)
     clusters = np.full(sequences, -1) if alone else draw.integers(500, 510, sequences)
-    sums = {name: kind.of(draw.random((sequences, 2, 3)), clusters) for name, kind in KINDS.items()}
+    documents = np.arange(sequences)
+    sums = {
+        name: kind.of(draw.random((sequences, 2, 3)), clusters, documents) for name, kind in KINDS.items()
+    }
     return Measurement(sums, sequences, 2**60 + sequences)
 
 
@@ -122,4 +99,4 @@ def test_arrays(alone: bool, written: bool):
     again = Measurement.from_arrays(unpack(pack(arrays)) if written else arrays, KINDS)
     same(again, found)
     same(again + more, found + more)
-    assert isinstance(again.sums["jsd_mean"], Largest)
+    assert isinstance(again.sums["jsd_mean"], Blocked)

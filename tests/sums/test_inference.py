@@ -21,16 +21,6 @@ def test_the_smallest_p_survives_holm(heads: int):
     assert adjust([smallest, *[1.0] * (heads - 1)])[0] <= 0.05 / 10 + 1e-12
 
 
-def test_uniform_under_the_null():
-    """The share of draws that are as large is uniform itself; so has p to be."""
-    draw = np.random.default_rng(0)
-    p = [
-        PermutationTest(seed).p_of(lambda inner, some, level=level: inner.random(some) < level, 1, 4000)
-        for seed, level in enumerate(draw.random(2000))
-    ]
-    assert kstest(p, "uniform").pvalue > 0.01
-
-
 def holm(p: list[float]) -> list[float]:
     """The smallest level at which Holm's procedure rejects each hypothesis."""
     steps = [min(1.0, sum(r >= q for r in p) * q) for q in p]

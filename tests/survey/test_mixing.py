@@ -176,17 +176,3 @@ def test_content_only(saved):
 
     found = compare(saved("bert"), *expected_of(saved("bert"), kept), content_only=True)
     np.testing.assert_allclose(found["explained_by_others_null"], 0, atol=1e-12)
-
-
-def test_a_planted_copy(saved, tmp_path):
-    """Two heads with the same queries and keys follow from each other."""
-    model = AutoModel.from_pretrained(saved("bert"))
-    own = model.encoder.layer[1].attention.self
-    with torch.no_grad():
-        for part in (own.query, own.key):
-            part.weight[8:16], part.bias[8:16] = part.weight[:8].clone(), part.bias[:8].clone()
-    model.save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(saved("bert")).save_pretrained(tmp_path)
-    table = attnprobe.mixing(tmp_path, TEXTS)
-    layer = np.array(table["layer"]) == 1
-    np.testing.assert_allclose(table["explained_by_others"][layer][:2], 1, atol=1e-5)

@@ -187,23 +187,3 @@ def test_labels_and_rules():
     )
     assert list(only["relation"]) == ["all", "det"]
     assert any("amod" in note for note in only.notes)
-
-
-def test_the_rule_is_the_best_over_all_links_and_at_least_chance():
-    """Two rules are right in turn: chosen on the other folds, each fails on its own."""
-    draw = np.random.default_rng(3)
-    maps = [draw_maps(draw, 3, 6) for _ in range(50)]
-    right = [[[(i + 1) % 6] for i in range(6)] for _ in maps]
-    rules = [np.repeat([[number % 5 < 2, number % 5 >= 3]], 6, 0) for number in range(50)]
-    batch = make_batch(maps, right, np.arange(50), rules)
-    task = replace(SYNTAX_TASK, rules=("-1", "1"))
-
-    def find_rule(chance: float) -> tuple[Any, str]:
-        data = ProbeData(AskedCorpus((replace(batch, chance=np.full(300, chance)),)), 10.0)
-        table = tabulate_labels(
-            data, data.cross_fit(5), task, Labels("m", "d", {}, PLACES), [(head, 0) for head in range(3)], []
-        )
-        return table["baseline"][0], table["baseline_rule"][0]
-
-    assert find_rule(0) == (pytest.approx(0.4), "offset -1")
-    assert find_rule(0.5) == (pytest.approx(0.5), "chance")

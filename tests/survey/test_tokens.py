@@ -36,14 +36,6 @@ def test_blanks_belong_to_no_label_and_bytes_of_a_character_are_one_word(tiny):
     assert all(label == label.strip() or label == " " for label in side.labels)
 
 
-def test_without_offsets(tiny):
-    tokenizer = tiny("bert")[1]
-    ids = tokenizer("walker ran")["input_ids"]
-    side = label_text(tokenizer, ids, np.isin(ids, tokenizer.all_special_ids), ["walker ran"], None)
-    assert side.labels == ("[CLS]", "walk", "##er", "ran", "[SEP]")
-    assert side.words is None
-
-
 @pytest.mark.parametrize("name", ["bert", "roberta", "t5"])
 def test_the_beginning_of_a_text_has_its_characters(tiny, name):
     tokenizer, text = tiny(name)[1], "the river bank was slow , and the dog ran"

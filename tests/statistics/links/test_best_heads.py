@@ -93,21 +93,6 @@ def test_by_hand(folds, positions):
         assert row["chosen"] == heads.count(named) / folds
 
 
-def test_a_group_is_scored_with_what_all_choose():
-    """Its own best head and rule are others."""
-    random = np.random.default_rng(5)
-    counts, part = tally_of(random), tally_of(random)
-    whole, row = find_best(counts), find_best(counts, part=part)
-    fold, hits = assign_folds(5), counts.hits[0].reshape(-1, BLOCKS)
-    heads = [hits[:, fold != one].sum(1).argmax() for one in range(5)]
-    right = sum(part.hits[0].reshape(-1, BLOCKS)[head, fold == one].sum() for one, head in enumerate(heads))
-    assert row["accuracy"] == pytest.approx(right / part.number[0].sum())
-    assert [row[name] for name in ("layer", "head", "baseline_rule")] == [
-        whole[name] for name in ("layer", "head", "baseline_rule")
-    ]
-    assert "accuracy_selected" not in row
-
-
 def test_the_rule_is_at_least_chance_among_candidates():
     """A head that is right in 6 of 10 is no news where two candidates are named, and any rule finds 4."""
     counts = one_layer()

@@ -21,7 +21,6 @@ from attnprobe.statistics.rules import (
     PARTS_OF_SPEECH,
     SAME_CONTEXT,
     SAME_LEFT_CONTEXT,
-    SAME_PLACE,
     SAME_TEXT,
 )
 from attnprobe.survey.finder import QuestionIndex, count_layers
@@ -131,22 +130,6 @@ def test_parts_of_speech(task, causal, chosen_from):
                 assert int(found.rows.spans[choice][0]) - 1 == expected, (rule, parts, at)
                 checked += 1
     assert checked > 1000
-
-
-def test_of_two_texts_the_other_one():
-    """Rules look in the text in which the answer lies; the same place is the same share of its length."""
-    first, second = [1, 2, 3, 1], [9, 1, 2, 3, 3, 1, 9, 9]
-    words = spans(4), spans(8, 6)
-    link = TokenLink(words[0][3], words[1][5], "x", asks="forward")
-    said = TokenAnnotation((*words[0], *words[1]), (link,), second=6, forms=(*first, *second))
-    found = asked(said)
-    assert chosen(found, SAME_TEXT) == [words[1][1].start]  # two words before, as the other is two on
-    assert chosen(found, SAME_LEFT_CONTEXT) == [words[1][5].start]
-    assert chosen(found, SAME_PLACE) == [words[1][7].start]
-    assert found.choices[0, LINKS_TASK.rules.index("0")] == 4 + 3
-    crossed = TokenAnnotation(words[0], (link,), keys=words[1], forms=tuple(first), key_forms=tuple(second))
-    assert chosen(asked(crossed), SAME_PLACE) == [words[1][7].start]
-    assert chosen(asked(crossed), SAME_LEFT_CONTEXT) == [words[1][5].start]
 
 
 def test_what_a_reaction_copies_is_found_by_its_context():

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures, TokenLink
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.trees import BY_HEAD, COUNTS, TREES, find_root
+from attnprobe.statistics.trees import BY_HEAD, COUNTS, TREES
 from attnprobe.sums import documents as documents_module
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
@@ -102,16 +101,6 @@ def test_tiny_models(
     check(surveyed(checkpoint(name), sentences), expected)
 
 
-def test_batches_and_blocks_change_nothing(checkpoint: Callable[[str], Checkpoint], texts: list):
-    """Also where maps are put together: with little memory, a block is a query."""
-    sentences = tree_sentences(texts)
-    whole = surveyed(checkpoint("bert"), sentences)
-    with patch.multiple("attnprobe.model.reading.blocks", BLOCK_CPU=1, LEAST_QUERIES=1):
-        parts = surveyed(checkpoint("bert"), sentences, batch_tokens=64)
-    for name, values in whole.measurement.arrays().items():
-        np.testing.assert_array_equal(parts.measurement.arrays()[name], values, err_msg=name)
-
-
 def test_an_encoder_and_its_decoder(
     saved: Callable[[str], Path], checkpoint: Callable[[str], Checkpoint], texts: list
 ):
@@ -184,20 +173,6 @@ def test_planted_trees():
     assert count(block, "gold", "held", "neighbours", "cut", "bare") == [
         [5, hits, neighbours, 0, 0] for hits in held
     ]
-
-
-@pytest.mark.parametrize(
-    ("arcs", "root"),
-    [
-        ({(0, 1), (2, 1)}, 1),
-        ({(0, 1), (3, 2), (4, 3)}, 2),  # of two, that with more below it
-        ({(0, 1), (3, 2)}, 1),  # the first of a tie
-        ({(0, 1), (1, 0), (2, 1)}, 0),  # of a circle
-        ({(0, 1), (1, 0), (2, 3)}, 3),  # a word without a head comes before any in a circle
-    ],
-)
-def test_roots(arcs: set, root: int):
-    assert find_root(arcs) == root
 
 
 @pytest.mark.parametrize(
