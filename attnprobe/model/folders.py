@@ -29,6 +29,9 @@ _ADAPTER_WEIGHTS = "adapter_model"
 #: Adapters that add tokens which no tokenizer gives, and that mix several models or layers of their own.
 _PROMPTS = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"}
 _OTHERS = {"ADAPTION_PROMPT", "XLORA", "SHADOW"}
+#: How the files of tokenizers begin or end.
+_SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentencepiece", "tekken", "bpe")
+_MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
 
 
 def read_json(path: Path) -> Any:
@@ -258,6 +261,10 @@ def list_descriptions(folder: Path) -> list[Path]:
         for path in (*folder.glob("*"), *folder.glob("target_tokenizer/*"))
         if path.suffix in {".json", ".txt", ".model"} and path.is_file() and not path.name.startswith(skipped)
     )
+
+
+def holds_tokenizer(folder: Path) -> bool:
+    return any(path.name.startswith(_SPELLING) or path.suffix in _MODELS for path in folder.iterdir())
 
 
 def hash_file(path: Path) -> str:
