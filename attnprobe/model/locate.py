@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import escape
 from importlib import resources
-
 from pathlib import Path
 from typing import Any
 
@@ -189,9 +188,8 @@ def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
         is_here = os.path.isdir(os.path.expanduser(name))  # noqa: PTH111, PTH112 - which take any name
         # An adapter of the hub chooses no folder, be it of somebody else's machine or here by chance.
         if name != DEMO and ((hub and (is_path or is_here)) or (is_path and not is_here)):
-            reason = (
-                "which is a folder of another machine" if is_path else "and a folder here has this name, too"
-            )
+            reason = "which is a folder of another machine" + (", and not here" if not hub else "")
+            reason = reason if is_path else "and a folder here has this name, too"
             raise ModelError(
                 f"The adapter {files.name} was trained on {clean(name)}, {reason}; name its base with --base."
             )
