@@ -1,7 +1,4 @@
-"""Folders of checkpoints: weights, adapters, modules of sentence-transformers; and which are free for one.
-
-Nothing here takes torch or transformers, so that what is wrong is refused at once.
-"""
+"""Folders of checkpoints, read without torch and transformers, so that what is wrong is refused at once."""
 
 import hashlib
 import json
@@ -165,10 +162,7 @@ class SentenceFolder:
         return {name: self.root / name for name in (MODULES, WHOLE, *inner) if (self.root / name).is_file()}
 
     def copy_modules(self, target: Path) -> None:
-        """Copy all but the transformer, which lies at the root of ``target`` already, whatever its path was.
-
-        What lies in the folders of the modules is copied, and no link that leads out of the folder.
-        """
+        """Copy all but the transformer, which is at the root of ``target``, and links out of the folder."""
         listed = read_json(self.root / MODULES)
         listed[0]["path"] = ""
         (target / MODULES).write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
@@ -194,12 +188,11 @@ def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
         modules = ()
     if not modules or not all(isinstance(text, str) for module in modules for text in module):
         raise damage_error(root / MODULES, name, "it lists no modules, each with a type and a path")
-    for _, path in modules:
-        if not is_inside(root, path):
-            raise ModelError(
-                f"The {MODULES} of {name} names {clean(path)}, which is not inside the folder; take it from "
-                "where the model comes from."
-            )
+    if outside := [clean(path) for _, path in modules if not is_inside(root, path)]:
+        raise ModelError(
+            f"The {MODULES} of {name} names {outside[0]}, which is not inside the folder; take it from where "
+            "the model comes from."
+        )
     # Without these, texts would be read without their prompt, or to another length.
     folder = SentenceFolder(root, modules, check_object(root / WHOLE, name))
     for path in _list_settings_files(folder.transformer):
@@ -210,10 +203,7 @@ def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
 
 
 def is_inside(root: Path, path: str | Path) -> bool:
-    """Tell whether a path in a folder stays inside it, links included.
-
-    Of a snapshot in the hub's cache, files are links into the folder ``blobs`` beside all snapshots.
-    """
+    """Tell whether a path in a folder stays inside it, or in the hub's ``blobs``, links included."""
     try:
         home, place = root.resolve(), (root / path).resolve()
     except (OSError, RuntimeError, ValueError):
@@ -223,11 +213,7 @@ def is_inside(root: Path, path: str | Path) -> bool:
 
 
 def find_transformer(root: Path, name: str, adapter: str | None = None) -> tuple[Path, SentenceFolder | None]:
-    """Find the folder of a checkpoint's transformer, or that of the adapter of a name.
-
-    Returns:
-        It, and the folder of sentence-transformers around it, if there is one.
-    """
+    """Find the folder of a checkpoint's transformer or of an adapter, and that of sentence-transformers."""
     sentences = read_sentence_folder(root, name)
     folder = root if sentences is None else sentences.transformer
     described = any((folder / file).is_file() for file in (CONFIG, ADAPTER))
