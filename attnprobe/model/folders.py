@@ -23,9 +23,9 @@ RECORD = "attnprobe.json"
 MODULES, WHOLE = "modules.json", "config_sentence_transformers.json"
 #: How the weights of an adapter begin, which are none of a whole model.
 _ADAPTER_WEIGHTS = "adapter_model"
-#: Adapters that add tokens which no tokenizer gives, and that mix several models or layers of their own.
-_PROMPTS = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"}
-_OTHERS = {"ADAPTION_PROMPT", "XLORA", "SHADOW"}
+#: Adapters that add tokens which no tokenizer gives, or that mix several models or layers of their own.
+OUTSIDE = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"}
+OUTSIDE |= {"ADAPTION_PROMPT", "XLORA", "SHADOW"}
 #: How the files of tokenizers begin or end.
 _SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentencepiece", "tekken", "bpe")
 _MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
@@ -106,19 +106,13 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     raise ModelError(f"{name} holds no weights ({begin}.safetensors).")
 
 
-def acts_outside_layers(config: Any) -> bool:
-    """Tell whether an adapter acts beside the layers of its base, so that the base is not the whole model."""
-    kind = getattr(config.peft_type, "value", config.peft_type)
-    return bool(getattr(config, "is_prompt_learning", False)) or kind in _PROMPTS | _OTHERS
-
-
 def _check_adapter(folder: Path, name: str, *, has_base: bool) -> None:
     """Refuse a folder with an adapter that would not be read."""
     if not (folder / ADAPTER).is_file():
         return
     described = check_object(folder / ADAPTER, name)
     kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path") or "its base model"
-    if kind in _PROMPTS | _OTHERS:
+    if kind in OUTSIDE:
         raise ModelError(
             f"{name} holds an adapter ({kind}) that adds virtual tokens or other parts outside of the base "
             f"model's layers, which attnprobe does not read; give {of} to ask the base without it."

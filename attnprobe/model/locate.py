@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import escape
@@ -200,17 +200,16 @@ def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
     return base
 
 
-def find_checkpoints(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:
-    """Read the files of checkpoints, each a name and a revision, or None for that of the options."""
-    return [
+def find_run(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:
+    """Find the checkpoints of a training run, each a name and a revision, or None for that of the options.
+
+    Raises:
+        UsageError: When their shapes or their tokenizers differ.
+    """
+    first, *others = checkpoints = [
         locate(name, options if revision is None else replace(options, revision=revision), weights=False)
         for name, revision in run
     ]
-
-
-def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
-    """Refuse checkpoints that can't be of one training run: other shapes, other tokenizers."""
-    first, *others = checkpoints
     for other in others:
         configs = [files.config.get_text_config() for files in (first, other)]
         for key, words in _SHAPE.items():
@@ -225,6 +224,7 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
                 f"{first.full_name} and {other.full_name} have different tokenizers, which read the texts "
                 "differently; give checkpoints with one tokenizer."
             )
+    return checkpoints
 
 
 def _download(name: str, options: LoadOptions, *, weights: bool) -> Path:
