@@ -64,7 +64,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     )
     if parts is None or scores_pairs:
         return checkpoint
-    return Embedding.of(whole, checkpoint, prompt).attach(checkpoint)
+    return Embedding.attach(whole, checkpoint, prompt)
 
 
 def _strip_wrappers(model: nn.Module) -> nn.Module:

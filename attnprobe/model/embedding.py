@@ -92,44 +92,40 @@ class Embedding:
     prompts: Mapping[str, str]
 
     @classmethod
-    def read(cls, folder: SentenceFolder, checkpoint: Any, prompt: str | None) -> "Embedding":
-        """Read how the model of a folder embeds texts, with the prompt of a name, or its usual one."""
-        tokenizer, config = checkpoint.tokenizer, checkpoint.model.config
-        kinds = tuple(kind.removeprefix(_HOME).rpartition(".")[2] for kind, _ in folder.modules[1:])
-        unread = _find_unsafe(folder) or _find_unread(kinds, folder.settings, config)
-        if folder.settings.get("do_lower_case") is True:
-            from tokenizers import normalizers
+    def attach(cls, source: Any, checkpoint: Any, prompt: str | None) -> Any:
+        """Let a checkpoint read texts as the model around it does, a SentenceFolder or a SentenceTransformer.
 
-            tokenizer = copy.deepcopy(tokenizer)
-            backend = tokenizer.backend_tokenizer
-            lower = [normalizers.Lowercase(), *filter(None, [backend.normalizer])]
-            backend.normalizer = normalizers.Sequence(lower)
-        chosen = choose_prompts(folder.described, prompt, checkpoint.name)
-        return cls(folder, kinds, folder.settings, folder.described, unread, tokenizer, *chosen)
+        Texts stand behind the ``prompt`` of that name, or the usual one.
+        """
+        config, tokenizer, unread = checkpoint.model.config, checkpoint.tokenizer, ""
+        if isinstance(source, SentenceFolder):
+            kinds = tuple(kind.removeprefix(_HOME).rpartition(".")[2] for kind, _ in source.modules[1:])
+            settings, described, unread = source.settings, source.described, _find_unsafe(source)
+            if settings.get("do_lower_case") is True:
+                from tokenizers import normalizers
 
-    @classmethod
-    def of(cls, model: Any, checkpoint: Any, prompt: str | None) -> "Embedding":
-        """Take over how a loaded SentenceTransformer embeds texts."""
-        first, *modules = model.children()
-        kinds = tuple(type(module).__qualname__ for module in modules)
-        names = ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
-        settings = {key: getattr(first, key, None) for key in names}
-        names = ("prompts", "default_prompt_name", "truncate_dim")
-        described = {key: getattr(model, key, None) for key in names}
+                tokenizer = copy.deepcopy(tokenizer)
+                backend = tokenizer.backend_tokenizer
+                lower = [normalizers.Lowercase(), *filter(None, [backend.normalizer])]
+                backend.normalizer = normalizers.Sequence(lower)
+        else:
+            names = ("prompts", "default_prompt_name", "truncate_dim")
+            described = {key: getattr(source, key, None) for key in names}
+            first, *source = source.children()
+            kinds = tuple(type(module).__qualname__ for module in source)
+            names = ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
+            settings = {key: getattr(first, key, None) for key in names}
+        unread = unread or _find_unread(kinds, settings, config)
         chosen = choose_prompts(described, prompt, checkpoint.name)
-        unread = _find_unread(kinds, settings, checkpoint.model.config)
-        return cls(modules, kinds, settings, described, unread, checkpoint.tokenizer, *chosen)
-
-    def attach(self, checkpoint: Any) -> Any:
-        """Let a checkpoint read texts in this way."""
-        remark = f"the attention of its transformer is read, but its embeddings are not: {self.unread}"
+        embedding = cls(source, kinds, settings, described, unread, tokenizer, *chosen)
+        remark = f"the attention of its transformer is read, but its embeddings are not: {unread}"
         return replace(
             checkpoint,
-            tokenizer=self.tokenizer,
-            origin=checkpoint.origin | {"embedding": self.record},
-            encoder_only=_reads_encoder(checkpoint.model.config),
-            embedding=self,
-            remarks=(*checkpoint.remarks, *([remark] if self.unread else [])),
+            tokenizer=tokenizer,
+            origin=checkpoint.origin | {"embedding": embedding.record},
+            encoder_only=_reads_encoder(config),
+            embedding=embedding,
+            remarks=(*checkpoint.remarks, remark) if unread else checkpoint.remarks,
         )
 
     @property

@@ -106,7 +106,7 @@ def load_checkpoint(
         remarks=describe_unread_layers(model, weights.unused),
     )
     if sentences is not None and embeds:
-        checkpoint = Embedding.read(sentences, checkpoint, options.prompt).attach(checkpoint)
+        checkpoint = Embedding.attach(sentences, checkpoint, options.prompt)
     seed = options.random_weights
     return checkpoint if seed is None else randomise_weights(checkpoint, seed)
 
