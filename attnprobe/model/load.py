@@ -118,7 +118,7 @@ def _read(
     folder = (files.base or files).folder
     if is_physical(folder):
         with silence_transformers():
-            pruned = load_stored(folder, name, physical=True, dtype=how["dtype"])
+            pruned = load_stored(folder, name, how["dtype"])
         head = infer_head(pruned)
         if force and head not in heads:
             raise UsageError(

@@ -103,7 +103,7 @@ def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrai
             f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
         )
     with silence_transformers():
-        return load_stored(folder, str(folder), physical=is_physical(folder), dtype=dtype)
+        return load_stored(folder, str(folder), dtype)
 
 
 @contextlib.contextmanager
@@ -121,7 +121,7 @@ def silence_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype | None) -> PreTrainedModel:
+def load_stored(folder: Path, name: str, dtype: torch.dtype | None) -> PreTrainedModel:
     """Load the class that the configuration names, with Linears of the stored shapes if need be."""
     if not _list_weight_files(folder):
         raise ModelError(f"{name} holds no weights (model.safetensors).")
@@ -130,7 +130,7 @@ def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype |
         raise ModelError(f"The config.json of {name} names no model class of transformers.")
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
     try:
-        if physical:
+        if is_physical(folder):
             stored = {key: shape for key, (_, shape) in _read_headers(folder).items()}
             architecture = _derive_smaller(architecture, partial(_resize, stored=stored, name=name))
         model, info = architecture.from_pretrained(
@@ -286,7 +286,7 @@ def save_pruned(
             for path in staged.rglob("*"):
                 if path.is_file():  # safetensors writes for the owner alone
                     path.chmod(mode)
-            back = load_stored(staged, str(folder), physical=physical, dtype=model.dtype).state_dict()
+            back = load_stored(staged, str(folder), model.dtype).state_dict()
             given = model.state_dict()
             equal = (torch.equal(back[key], weight.cpu()) for key, weight in given.items() if key in back)
             if back.keys() != given.keys() or not all(equal):

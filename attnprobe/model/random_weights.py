@@ -25,8 +25,7 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
     References:
         Hewitt and Liang (2019), Designing and interpreting probes with control tasks.
     """
-    name, model = checkpoint.name, checkpoint.model
-    reason = ""
+    name, model, reason = checkpoint.name, checkpoint.model, ""
     if checkpoint.quantisation is not None:
         reason = f"its weights are quantised ({checkpoint.quantisation.name})"
     elif checkpoint.kept is not None:
