@@ -107,10 +107,10 @@ class CheckpointFiles:
     @property
     def hashes(self) -> dict[str, dict[str, str]]:
         """The SHA-256 of each file, for the record."""
-        own = {"weights": self.weights, "files": list_descriptions(self.folder)}
+        listed = {"weights": self.weights, "files": list_descriptions(self.folder)}
         hashes = {
             kind: {path.relative_to(self.folder).as_posix(): hash_file(path) for path in paths}
-            for kind, paths in own.items()
+            for kind, paths in listed.items()
         }
         if self.sentences is not None:
             hashes["modules"] = {name: hash_file(path) for name, path in self.sentences.list_files().items()}
