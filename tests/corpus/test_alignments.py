@@ -134,11 +134,8 @@ def test_the_same_from_files_tables_and_lists(files, saved):
     [
         (["-d", "t.en", "--alignments", "gold"], "name the file of the second texts with --targets"),
         (["-d", "both", "--targets", "t.de"], "name the file of the alignments"),
-        (["-d", "both", "--alignments", "none"], "There is no file none"),
         (["-d", "t.csv", "--text-column", "en", "--alignments", "gold"], "with --target-column"),
-        (["-d", "t.csv", "--text-column", "en", "--targets", "t.de", "--alignments", "gold"], "it out"),
         (["-d", "both", "--alignments", "gold", "--one-based"], "see --one-based"),
-        (["--metric", "aer"], "give each a target that a decoder reads, or a text_pair"),
         (["-d", "both", "--alignments", "gold", "--metric", "aer", "--labels", "sure"], "leave out --labels"),
     ],
 )  # fmt: skip

@@ -45,14 +45,9 @@ class TestImages:
     @pytest.mark.parametrize(
         ("orientation", "turned"),
         [
-            (1, lambda a: a),
-            (2, lambda a: a[:, ::-1]),
             (3, lambda a: a[::-1, ::-1]),
-            (4, lambda a: a[::-1]),
             (5, lambda a: a.swapaxes(0, 1)),
             (6, lambda a: np.rot90(a, -1)),
-            (7, lambda a: a[::-1, ::-1].swapaxes(0, 1)),
-            (8, np.rot90),
         ],
     )
     def test_turned_as_the_camera_says(self, image, pixels, tmp_path, orientation, turned):
@@ -117,18 +112,16 @@ class TestSound:
         expected = 0.5 * np.sin(2 * np.pi * 440 * np.arange(RATE) / RATE)
         np.testing.assert_allclose(found[inside], expected[inside], atol=2e-3)
 
-    @pytest.mark.parametrize("rate", [11_025, 16_000, 44_100])
-    @pytest.mark.parametrize("frames", [1, 999])
+    @pytest.mark.parametrize(("rate", "frames"), [(11_025, 999), (16_000, 1), (44_100, 999)])
     def test_the_length_is_known_beforehand(self, write, rate, frames):
         path = write(np.zeros(frames), rate)
         assert count_samples(path, 24_000) == len(read_sound(path, 24_000))
 
     @pytest.mark.parametrize("content", [b"", b"these are words", b"RIFF\x24\x00\x00\x00WAVEfmt ", b"fLaC"])
-    @pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.mp3"])
-    def test_no_sound(self, tmp_path, content, name):
-        (path := tmp_path / name).write_bytes(content)
-        assert f"{name} is damaged" in sentence(read_sound, path, RATE)
-        assert f"{name} is damaged" in sentence(count_samples, path, RATE)
+    def test_no_sound(self, tmp_path, content):
+        (path := tmp_path / "a.wav").write_bytes(content)
+        assert "a.wav is damaged" in sentence(read_sound, path, RATE)
+        assert "a.wav is damaged" in sentence(count_samples, path, RATE)
 
 
 PICTURES = [b"", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"GIF89a", b"\xff\xd8\xff\xe0", b"II*\0", b"BM"]

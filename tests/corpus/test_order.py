@@ -25,7 +25,7 @@ def flat(parts):
     return [document.text for some in parts for document in some]
 
 
-@pytest.mark.parametrize("number", [1, 10, 256, 257, 699])
+@pytest.mark.parametrize("number", [1, 256, 257])
 def test_its_first_documents_are_a_sample(number):
     """Of any size: a sample keeps the documents of the smallest keys."""
     order = Order(7)
@@ -152,7 +152,7 @@ WIDER = [None, "a", "a", None, "b", "a", None, "c", "b", None, "d", None, None, 
 DOCUMENTS = [Document(str(place), part_of=name) for place, name in enumerate(WIDER)]
 
 
-@pytest.mark.parametrize("of", [1, 2, 3, 7, 10])
+@pytest.mark.parametrize("of", [1, 3, 10])
 def test_each_document_is_in_one_part_with_all_its_texts(of):
     parts = [list(select(DOCUMENTS, None, None, 0, (number, of))) for number in range(1, of + 1)]
     assert sorted((one for part in parts for one in part), key=DOCUMENTS.index) == DOCUMENTS

@@ -90,11 +90,6 @@ def test_parts_of_speech():
     assert parts_of_speech(without)[0] == ("dámelo", "VERB")
 
 
-def test_relations_inside_a_token_are_left_out():
-    _, words, links = read(SPANISH)
-    assert (words, links) == (["dámelo", "ya"], [("ya", "advmod", "dámelo")])
-
-
 @pytest.mark.parametrize(
     "said",
     [

@@ -1,6 +1,5 @@
 """Reaching attention: rightly, leaving no trace, and saying no in one sentence."""
 
-import copy
 import re
 import shutil
 from collections.abc import Callable
@@ -73,8 +72,9 @@ def refuses(ask: Callable[[], object], pattern: str) -> str:
 class TestLeftAsFound:
     """A model that was handed over comes back unchanged."""
 
-    @pytest.mark.parametrize("name", ["bert", "albert", "t5"])
-    @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+    @pytest.mark.parametrize(
+        ("name", "implementation"), [("bert", "eager"), ("albert", "sdpa"), ("t5", "sdpa")]
+    )
     def test_after_a_census(self, copied: Tiny, name: str, implementation: str):
         model, tokenizer = copied(name)
         model.set_attn_implementation(implementation)
@@ -83,17 +83,6 @@ class TestLeftAsFound:
         attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
         assert state(model) == before
         assert set(before["attention"].values()) == {implementation}
-
-    @pytest.mark.parametrize("name", ["bert", "t5"])
-    def test_after_a_census_of_a_model_in_training(self, copied: Tiny, name: str):
-        """Training goes on where it was, and what dropout does is not attention."""
-        model, tokenizer = copied(name)
-        expected = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
-        model.train()
-        before = state(model)
-        found = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
-        assert state(model) == before
-        np.testing.assert_array_equal(found["entropy"], expected["entropy"])
 
     @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
     def test_after_an_exception(self, copied: Tiny, error: type[BaseException]):
@@ -121,7 +110,7 @@ class TestLeftAsFound:
 # Read rightly
 
 
-@pytest.mark.parametrize("name", ["bert", "albert", "modernbert", "t5", "bart"])
+@pytest.mark.parametrize("name", ["bert", "t5", "llama"])
 class TestReading:
     """Maps and hidden states are the model's own."""
 
@@ -156,11 +145,11 @@ class TestReading:
     def test_float64_is_exact(self, copied: Tiny, name: str):
         model, tokenizer = copied(name)
         found = inspect(Checkpoint(name, model.double(), tokenizer))
-        assert (found.layers, found.heads, found.head_width) == (7 if name in {"t5", "bart"} else 3, 4, 8)
+        assert (found.layers, found.heads, found.head_width) == (7 if name == "t5" else 3, 4, 8)
         text = " ".join(found.evidence)
         assert "maps equal the model's own eager maps" in text
-        rotary = name in {"modernbert", "eurobert"}  # transformers keeps rotations in float32
-        assert all(float(number) < (1e-5 if rotary else 1e-12) for number in re.findall(r"[\d.]+e-\d+", text))
+        limit = 1e-5 if name == "llama" else 1e-12  # transformers keeps rotations in float32
+        assert all(float(number) < limit for number in re.findall(r"[\d.]+e-\d+", text))
 
 
 def test_planted_heads(tiny: Tiny):
@@ -208,17 +197,12 @@ def test_layers_of_an_encoder_and_a_decoder(tiny: Tiny):
     assert found == [(kind, layer) for kind, layers in expected for layer in range(layers)]
 
 
-def without_frame() -> PreTrainedTokenizerFast:
-    """Make a tokenizer of words that adds nothing."""
+def test_learned_sinks():
+    """Rows are over the tokens; what a head gives is turned down by the share of its sink, and it is said."""
+    model_type = "gpt_oss"
     whole = Tokenizer(models.WordLevel({f"w{i}": i for i in range(100)}, unk_token="w0"))
     whole.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=whole)
-
-
-@pytest.mark.parametrize("model_type", ["gpt_oss", "openai_privacy_filter"])
-def test_learned_sinks(model_type: str):
-    """Rows are over the tokens; what a head gives is turned down by the share of its sink, and it is said."""
-    model, tokenizer = every_type.build(model_type), without_frame()
+    model, tokenizer = every_type.build(model_type), PreTrainedTokenizerFast(tokenizer_object=whole)
     texts = ["w9 w30 w7 w8", "w9 w10 w50 w9"]
     _, architecture = examine(Checkpoint(model_type, model, tokenizer))
     assert any("learned sinks is left out" in warning for warning in architecture.warnings)
@@ -242,7 +226,7 @@ class TestRefused:
         model.encoder.layer[0].attention.self.sinks = torch.zeros(4)
         refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "attention sinks")
 
-    @pytest.mark.parametrize("model_type", sorted(REFUSED))
+    @pytest.mark.parametrize("model_type", ["encoder-decoder", "hiera", "lilt"])
     def test_by_name(self, folder: Path, model_type: str):
         """Before weights are read: the folder holds those of a BERT."""
         AutoConfig.for_model(model_type).save_pretrained(folder)
@@ -305,23 +289,13 @@ class TestFolders:
         ("spoil", "pattern"),
         [
             (lambda f: (f / "config.json").unlink(), "no config.json"),
-            (lambda f: (f / "config.json").write_text("{"), "config.json .* is damaged"),
             (
                 lambda f: (f / "config.json").write_text('{"model_type": "none-such"}'),
                 "config.json .* can't be used",
             ),
             (lambda f: (f / "model.safetensors").unlink(), "no weights"),
-            (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "is damaged"),
-            (lambda f: (f / "tokenizer.json").write_text("{"), "is damaged"),
         ],
-        ids=[
-            "no-config",
-            "broken-config",
-            "unknown-type",
-            "no-weights",
-            "broken-weights",
-            "broken-tokenizer",
-        ],
+        ids=["no-config", "unknown-type", "no-weights"],
     )
     def test_spoiled(self, folder: Path, spoil: Callable[[Path], object], pattern: str):
         spoil(folder)
@@ -330,20 +304,13 @@ class TestFolders:
     def test_a_file_is_no_folder(self, folder: Path):
         refuses(lambda: load_checkpoint(str(folder / "config.json")), "is a file; give the folder")
 
-    @pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "~/nowhere-at-all", "a/b/c"])
-    def test_no_such_folder(self, name: str):
-        refuses(lambda: load_checkpoint(name), "no folder")
-
-    @pytest.mark.parametrize("device", ["cuda:9", "toaster", "meta"])
+    @pytest.mark.parametrize("device", ["cuda:9", "toaster"])
     def test_no_such_device(self, folder: Path, device: str):
         refuses(lambda: load_checkpoint(str(folder), LoadOptions(device=device)), "device")
 
-    @pytest.mark.parametrize("dtype", ["int64", "float", "nonsense", "nn"])
+    @pytest.mark.parametrize("dtype", ["int64", "nonsense"])
     def test_no_such_dtype(self, folder: Path, dtype: str):
-        if dtype == "float":  # torch's own name for float32
-            load_checkpoint(str(folder), LoadOptions(dtype=dtype))
-        else:
-            refuses(lambda: load_checkpoint(str(folder), LoadOptions(dtype=dtype)), "floating-point type")
+        refuses(lambda: load_checkpoint(str(folder), LoadOptions(dtype=dtype)), "floating-point type")
 
 
 class TestHub:
@@ -379,7 +346,7 @@ class TestHub:
         assert name in said
         assert "HF_HUB_OFFLINE is set" in said
 
-    @pytest.mark.parametrize("name", ["no spaces", "-dash", "a--b", "org/" + "x" * 120])
+    @pytest.mark.parametrize("name", ["no spaces", "a--b"])
     def test_impossible_names(self, name: str):
         refuses(lambda: load_checkpoint(name, LoadOptions()), "neither a folder")
 
@@ -391,19 +358,6 @@ class TestWindow:
     def test_longest(self, checkpoint: Callable[[str], Checkpoint], name: str, longest: int | None):
         assert checkpoint(name).longest == longest
         assert resolve_window(None, checkpoint(name)) == longest or 512
-
-    @pytest.mark.parametrize(("name", "longest"), [("bert", 192), ("roberta", 192), ("camembert", 192)])
-    def test_positions_limit_where_the_tokenizer_does_not(self, copied: Tiny, name: str, longest: int):
-        """RoBERTa's table of 194 positions begins at 2."""
-        model, tokenizer = copied(name)
-        tokenizer = copy.deepcopy(tokenizer)
-        tokenizer.model_max_length = int(1e30)
-        found = Checkpoint(name, model, tokenizer)
-        assert found.longest == longest
-        hidden = found.forward({"input_ids": torch.full((1, longest), 5)})
-        assert hidden.shape[1] == longest
-        with pytest.raises((IndexError, RuntimeError)):
-            found.forward({"input_ids": torch.full((1, longest + 1), 5)})
 
     def test_more_than_the_model_takes(self, checkpoint: Callable[[str], Checkpoint]):
         assert resolve_window(184, checkpoint("bert")) == 184

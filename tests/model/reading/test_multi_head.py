@@ -1,8 +1,10 @@
-"""WavLM's true heads, and ViTMAE with every patch."""
+"""WavLM's true heads, ViTMAE with every patch, BigBird with full attention and left block-sparse."""
 
 import every_type
 import pytest
 import torch
+from left_as_found import state
+from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from attnprobe.corpus.tokenizer import NoTokenizer
 from attnprobe.model.check.dry_run import inspect
@@ -90,3 +92,39 @@ class TestVitMae:
         with force_full_attention(found.body):
             first, second = (found.forward({"pixel_values": pixels}) for _ in range(2))
         assert torch.equal(first, second)
+
+
+def big_bird(kind: str) -> PreTrainedModel:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        "big_bird", attention_type=kind, block_size=2, num_random_blocks=1, hidden_size=32, vocab_size=600,
+        num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=64,
+    )  # fmt: skip
+    return AutoModel.from_config(config).eval()
+
+
+def test_full_attention_of_big_bird_is_what_is_read():
+    sparse, full = big_bird("block_sparse"), big_bird("original_full")
+    full.load_state_dict(sparse.state_dict())
+    ids = torch.randint(200, 600, (2, 40), generator=torch.Generator().manual_seed(2))
+    with torch.inference_mode():
+        expected = full(input_ids=ids)[0]
+        assert not torch.allclose(sparse(input_ids=ids)[0], expected, atol=1e-3)
+        with force_full_attention(sparse) as warnings:
+            torch.testing.assert_close(sparse(input_ids=ids)[0], expected)
+    assert len(warnings) == 1
+    assert "block-sparse" in warnings[0]
+
+
+def test_big_bird_is_left_as_found():
+    model = big_bird("block_sparse").train()
+    model.encoder.layer[1].requires_grad_(False)
+    before = state(model)
+    with force_full_attention(model):
+        assert state(model)["modules"] != before["modules"]
+        with force_full_attention(model) as inner:  # once is enough
+            assert inner == ()
+    assert state(model) == before
+    with pytest.raises(KeyboardInterrupt), force_full_attention(model):
+        raise KeyboardInterrupt
+    assert state(model) == before

@@ -31,12 +31,8 @@ def passes(found, architecture, batches):
             yield measure.evaluate(batch)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("bert", "albert"), ("bert", "deberta-v2")],
-)
-def test_two_generators_over_one_plan(copied, first, second):
-    sides = [examine(Checkpoint(name, *copied(name))) for name in (first, second)]
+def test_two_generators_over_one_plan(copied):
+    sides = [examine(Checkpoint(name, *copied(name))) for name in ("bert", "deberta-v2")]
     with (
         tokenise(sides[0][0], DOCUMENTS, CorpusOptions(batch_tokens=16)) as one,
         tokenise(sides[1][0], DOCUMENTS, CorpusOptions(batch_tokens=16)) as two,
@@ -53,7 +49,7 @@ def test_two_generators_over_one_plan(copied, first, second):
                 np.testing.assert_array_equal(ours[name], theirs[name])
 
 
-@pytest.mark.parametrize("name", ["bert", "t5", "deberta-v2"])
+@pytest.mark.parametrize("name", ["bert", "deberta-v2"])
 def test_one_model_in_several_threads(copied, name):
     found, architecture = examine(Checkpoint(name, *copied(name)))
     assert architecture.threaded
