@@ -55,9 +55,7 @@ CALLS = [
     *(
         pytest.param(*call, marks=pytest.mark.slow)
         for call in (
-            ("positional", {"control": True}),
             ("special", {"weights": "both"}),
-            ("distance", {"by": "layer"}),
             ("mixing", {"by": "head"}),
             ("rank", {}),
         )

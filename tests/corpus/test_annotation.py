@@ -264,14 +264,6 @@ class TestLinks:
         """Without the source, without a right answer, or without a wrong one."""
         assert convert_link(self.LINK, self.there(*source), self.there(*target)) is None
 
-    def test_backward(self):
-        assert convert_link(self.LINK, self.there(0), self.there(2, 4, 6), "backward") is None
-        open_link = Link(Span(0, 1), Span(2, 3), "x", (), (Span(4, 5),), (("last", Span(6, 7)),))
-        found = convert_link(open_link, self.there(0), self.there(2, 4, 6), "backward")
-        assert found == TokenLink(
-            TokenSpan(0, 1), TokenSpan(2, 3), "x", also=(TokenSpan(4, 5),), asks="backward"
-        )
-
 
 def test_a_character_that_lost_a_byte_is_gone():
     """An emoji is of four tokens of a byte each; all of them cover the same character."""

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnprobe.corpus.document import Annotation, Link, Span
-from attnprobe.corpus.links import complete_words, find_words
+from attnprobe.corpus.links import find_words
 
 
 def spelled(text, *borders):
@@ -55,17 +54,3 @@ def test_every_letter_is_in_one_word(text, borders):
     for one, other in pairwise(words):  # letters that touch are parted by borders alone
         if one.stop == other.start and text[one.stop - 1].isalpha() and text[one.stop].isalpha():
             assert one.stop in borders
-
-
-def test_only_texts_without_words_are_given_some():
-    link = Link(
-        Span(0, 1, "pair"), Span(4, 6, "target"), "", (Span(4, 6, "target"),), (Span(7, 8, "target"),)
-    )
-    said = Annotation((Span(4, 7), Span(0, 3), Span(0, 3)), (link,))
-    found = complete_words(said, {"text": "the old dog", "pair": "ab", "target": "the one two"})
-    assert found.links == (link,)
-    words = {where: [w for w in found.words if w.where == where] for where in ("text", "pair", "target")}
-    assert [word for where in words for word in words[where]] == list(found.words)
-    assert words["text"] == [Span(0, 3), Span(4, 7)]
-    assert [(w.start, w.stop) for w in words["pair"]] == [(0, 1), (1, 2)]
-    assert [(w.start, w.stop) for w in words["target"]] == [(0, 3), (4, 6), (6, 7), (8, 11)]

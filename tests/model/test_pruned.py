@@ -2,8 +2,6 @@
 
 import copy
 import json
-import os
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -273,14 +271,6 @@ class TestWritten:
             r"pruned can't be written \(no space left on device\); choose another folder",
         )
         assert not list(tmp_path.iterdir())
-
-    def test_files_have_the_mode_of_other_files(self, classifier: Checkpoint, tmp_path: Path, physical: bool):
-        before = os.umask(0o027)
-        try:
-            folder = save(classifier, tmp_path / "pruned", physical=physical)
-        finally:
-            os.umask(before)
-        assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o640}
 
     def test_interrupted(self, classifier: Checkpoint, tmp_path: Path, monkeypatch: Any, physical: bool):
         """What lay there is still there."""

@@ -155,40 +155,6 @@ class TestAgainstHooks:
             gates.open()
             assert close(model(**given)[0], untouched)
 
-    def test_gradients(self, tiny: Tiny, name: str):
-        """By gates and by outputs, as torch gives them through the hooks."""
-        model, given, heads = build(name, tiny)
-        outputs = outputs_by_hand(model, given, heads)
-        rows, places = drawn(outputs, heads, 11)
-        weight = torch.randn(model(**given)[0].shape, generator=torch.Generator().manual_seed(8))
-
-        def differentiate(
-            gates: dict[int, Tensor], read: Mapping[int, Tensor], number: Tensor
-        ) -> list[Tensor]:
-            layers = sorted(outputs)
-            wanted = [gates[k] for k in layers] + [read[k] for k in layers]
-            return list(torch.autograd.grad(number, wanted))
-
-        ours, theirs = ({k: row.clone().requires_grad_() for k, row in rows.items()} for _ in range(2))
-        kept: dict[int, Tensor] = {}
-
-        def replace(layer: int, read: Tensor) -> Tensor:
-            kept[layer] = read if read.requires_grad else read.requires_grad_()
-            gate = theirs[layer][:, None, :, None]
-            return gate * kept[layer] + (1 - gate) * places[layer]
-
-        with torch.enable_grad():
-            with hooked(model, heads, replace):
-                expected = differentiate(theirs, kept, (model(**given)[0] * weight).sum())
-            with gate_attention(model, way_of(name)) as gates:
-                gates.rows, gates.replacements = ours, places
-                with gates.record_outputs(differentiable=True) as found:
-                    number = (model(**given)[0] * weight).sum()
-                given_back = differentiate(ours, found, number)
-        for one, other in zip(given_back, expected, strict=True):
-            assert float(other.abs().max()) > 0
-            assert float((one - other).abs().max()) <= 1e-5 * float(other.abs().max())
-
 
 @pytest.mark.parametrize("name", ROUTED)
 def test_resumed_equals_whole(tiny: Tiny, name: str):

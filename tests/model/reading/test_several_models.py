@@ -86,13 +86,6 @@ def test_a_model_is_read_once_at_a_time(copied):
 
 
 class TestModelsThatKeepSomething:
-    def test_tables_of_rotary_embeddings(self, copied):
-        """ESM keeps those of the last length it was given."""
-        _, architecture = examine(Checkpoint("esm", *copied("esm")))
-        model, _ = copied("esm")
-        keeps = any("_cached" in name for module in model.modules() for name in vars(module))
-        assert architecture.threaded is not keeps
-
     def test_anything_at_all(self, copied):
         model, tokenizer = copied("bert")
         checkpoint = Checkpoint("bert", model, tokenizer)
