@@ -37,6 +37,7 @@ def _workbook() -> bytes:
     return sink.getvalue()
 
 
+_WORDS = {"tokens": ["It", "'s", "", "here"], "ner_tags": [0, 1, 2, -100]}
 _ROWS = [{"text": sentence, "n": number} for number, sentence in enumerate(SENTENCES)]
 _CONLLU = (
     "# sent_id = 1\n# text = It's here.\n"
@@ -48,32 +49,13 @@ _CONLL = (
     "-DOCSTART- -X- O\n\n# id 7\nIt PRP O\n's VBZ O\nhere RB B-LOC\n\n"
     "café NN B-ORG\n東京 NNP I-ORG\n\n# NN O\n\n"
 )
-_QUESTIONS = {
-    "question": "where ?",
-    "context": "It's here.",
-    "answers": {"text": ["here"], "answer_start": [5]},
-}
-_WORDS = {"tokens": ["It", "'s", "", "here"], "ner_tags": [0, 1, 2, -100]}
-#: Rows whose labels are more than a word or a number.
-RICH = {
-    ".jsonl": "\n".join(map(json.dumps, [_QUESTIONS, _QUESTIONS | {"answers": []}])),
-    ".ndjson": "\n".join(map(json.dumps, [_WORDS, _WORDS])),
-    ".json": json.dumps(
-        {"version": "2", "data": [{"title": "a", "paragraphs": [
-            {"context": "It's here.", "qas": [
-                {"question": "where ?", "answers": [{"text": "here", "answer_start": 5}]},
-                {"question": "who ?", "answers": [], "is_impossible": True},
-            ]}
-        ]}]}
-    ),
-    ".conll": _CONLL,
-    ".conllu": _CONLLU,
-}  # fmt: skip
+
+
 SOUND = {
     ".txt": "\n".join(SENTENCES).encode(),
     ".csv": 'n,text\n0,It\'s here.\n1,"She said ""no"", and left."\n2,"café;\r\nnaïve"\n'.encode(),
     ".tsv": "\n".join(["n\ttext", *(f"{row['n']}\t{row['text']}" for row in _ROWS)]).encode(),
-    ".jsonl": "\n".join(map(json.dumps, _ROWS)).encode(),
+    ".jsonl": "\n".join(json.dumps(row | _WORDS) for row in _ROWS).encode(),
     ".ndjson": "\n".join(map(json.dumps, SENTENCES)).encode(),
     ".json": json.dumps({"rows": _ROWS, "version": 1}, indent=1).encode(),
     ".parquet": _parquet(),
@@ -152,6 +134,7 @@ def whole(folder: Path, extension: str, raw: bytes, column: str | None = None) -
     assert outcome(str(packed)) == (documents, said.replace(str(plain), str(packed)))
     if column is not None:
         outcome(str(plain), text_column=column, label_column="n", pair_column="kind")
+        outcome(str(plain), find_labels=True)
 
 
 def test_there_is_a_sound_file_of_every_format(folder: Path) -> None:
@@ -175,15 +158,6 @@ def test_damaged_files(folder: Path, extension: str, mutations: list[Mutation], 
 @settings(max_examples=10)
 def test_any_bytes(folder: Path, extension: str, raw: bytes, column: str | None) -> None:
     whole(folder, extension, raw, column)
-
-
-@pytest.mark.parametrize("extension", RICH)
-@given(mutations=MUTATIONS, column=st.sampled_from([None, "ner_tags", "answers", "xpos"]))
-@settings(max_examples=20)
-def test_damaged_labels(folder: Path, extension: str, mutations: list[Mutation], column: str | None) -> None:
-    path = folder / f"labelled{extension}"
-    path.write_bytes(mutated(RICH[extension].encode(), mutations))
-    outcome(str(path), find_labels=True, label_column=column)
 
 
 #: A megabyte and more without a line break, where a format could lose its patience or its stack.

@@ -1,10 +1,12 @@
-"""Words and links of JSON; which links are asked about; and the question that a mention asks."""
+"""Words and links of JSON, words of plain text; which links are asked about; and what a mention asks."""
 
 import gzip
 import io
 import json
 import random
 import sys
+import unicodedata
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,6 +22,7 @@ from attnprobe.corpus.links import (
     SAME_WORD,
     Mention,
     filter_links,
+    find_words,
     link_antecedent,
     link_mentions,
     read_linked_rows,
@@ -343,3 +346,49 @@ def test_an_antecedent_beyond_reach_is_left_out():
     (link,) = link_mentions([*far[:-1], mention(3 * REACH, "far")])
     assert len(link.candidates) == REACH
     assert link_mentions([*far, mention(3 * REACH + 3, "far")]) == []
+
+
+def spelled(text, *borders):
+    return [text[word.start : word.stop] for word in find_words(text, borders)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("the old dog", ["the", "old", "dog"]),
+        ("Don't stop.", ["Don", "'", "t", "stop", "."]),
+        ("cafe\u0301 nai\u0308ve", ["cafe\u0301", "nai\u0308ve"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("می\u200cخواهم، نه؟", ["می\u200cخواهم", "،", "نه", "؟"]),  # noqa: RUF001
+        ("\u200fשָׁלוֹם\u200f!", ["שָׁלוֹם", "!"]),  # noqa: RUF001
+        ("東京は。", ["東京は", "。"]),
+        ("👩\u200d👩\u200d👧👍🏽 ok", ["👩\u200d👩\u200d👧", "👍🏽", "ok"]),
+        ("a\u00a0b\u3000c\r\nd\te", ["a", "b", "c", "d", "e"]),
+        ("\ufeffx \x07\u200b \u200d", ["x"]),
+        ("CC(=O)Cl", ["CC", "(", "=", "O", ")", "Cl"]),
+        ("", []),
+        (" \n", []),
+    ],
+)
+def test_words(text, words):
+    assert spelled(text) == words
+
+
+@given(st.text(max_size=30), st.lists(st.integers(0, 31)))
+def test_every_letter_is_in_one_word(text, borders):
+    """By definition: words are in order and apart, hold no blanks, and no border lies inside one."""
+    words = find_words(text, borders)
+    ends = [end for word in words for end in (word.start, word.stop)]
+    assert ends == sorted(ends)
+    assert all(word.start < word.stop for word in words)
+    inside = {place for word in words for place in range(word.start, word.stop)}
+    for place, character in enumerate(text):
+        if unicodedata.category(character)[0] in "LNPS":
+            assert place in inside
+        if character.isspace() and character != "\x85":
+            assert place not in inside
+    for border in borders:
+        assert not any(word.start < border < word.stop for word in words)
+    for one, other in pairwise(words):  # letters that touch are parted by borders alone
+        if one.stop == other.start and text[one.stop - 1].isalpha() and text[one.stop].isalpha():
+            assert one.stop in borders

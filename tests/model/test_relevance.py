@@ -122,27 +122,6 @@ class TestRules:
         torch.testing.assert_close(gradient, probabilities.T @ ALONG)
 
 
-def linear_toy(xi: Tensor, ids: Tensor) -> Tensor:
-    """Mix tokens by constant weights, gate two heads of three numbers, and end with linear maps."""
-    hidden = functional.embedding(ids, TABLE)
-    mixed = torch.full((len(ids), len(ids)), 1 / len(ids), dtype=torch.float64) @ hidden
-    gated = (mixed.unflatten(-1, (2, 3)) * xi[:, None]).flatten(-2)
-    return (functional.linear(gated, TABLE[:6]) + hidden) @ TABLE[7]
-
-
-def test_where_rules_do_not_bite():
-    """What is linear has its derivative for its relevance, which a finite difference gives."""
-    ids, step = torch.tensor([4, 9, 3]), 1e-4
-    xi = torch.ones(2, dtype=torch.float64, requires_grad=True)
-    with Relevance():
-        found = torch.autograd.grad(linear_toy(xi, ids).sum(), xi)[0]
-    for head in range(2):
-        off = torch.zeros(2, dtype=torch.float64)
-        off[head] = step
-        sides = [linear_toy(xi.detach() + sign * off, ids).sum() for sign in (1, -1)]
-        torch.testing.assert_close(found[head], (sides[0] - sides[1]) / (2 * step))
-
-
 def some_ids(tokenizer: PreTrainedTokenizerFast) -> Tensor:
     return torch.randint(5, len(tokenizer), (2, 9), generator=torch.Generator().manual_seed(1))
 

@@ -60,13 +60,6 @@ class TestOnDisk:
         np.testing.assert_array_equal(numbers(spread), numbers(plain))
         assert "disk" in spread.provenance["device"]
 
-    def test_interventions(self, saved: Saved, name: str):
-        for function in (attnprobe.importance, *([attnprobe.ablate] if name == "bert" else [])):
-            options = {"objective": "representation"}
-            spread = function(str(saved(name)), TEXTS, device_map=PARTS[name], **options)
-            plain = function(str(saved(name)), TEXTS, **options)
-            np.testing.assert_allclose(numbers(spread), numbers(plain), rtol=1e-6, atol=1e-7)
-
 
 @needs_accelerate
 def test_handed_over(saved: Saved):
