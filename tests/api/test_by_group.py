@@ -84,7 +84,7 @@ def test_each_group_is_as_it_is_alone(command, options, documents):
         assert blocks or not documents or command != "mixing"
     whole = ask("demo", columns_of(ROWS), **given)
     assert_same(rows_of(table, ALL_GROUPS), whole, rtol=0, atol=0)
-    assert whole.provenance["dataset"].get("group_column") is None
+    assert "group_column" not in whole.provenance["dataset"]
 
 
 def test_tests_are_those_of_the_rows():
