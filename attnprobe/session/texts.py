@@ -232,7 +232,9 @@ def _open_table(texts: Any, source: Source) -> OpenSource:
         read = {name: keys[name] for name in known if name in named or name.lower() in schema.usual()}
     names = find_class_names(getattr(texts, "features", None))
     documents = schema.read(Table(kind, known, _read_rows(texts, read, kind), names))
-    return OpenSource(documents, "texts", {"name": "texts", **columns})
+    unsaid = {field for field in ("group_column", "image_column") if columns[field] is None}
+    described = {field: column for field, column in columns.items() if field not in unsaid}
+    return OpenSource(documents, "texts", {"name": "texts", **described})
 
 
 def _list_columns(texts: Any) -> Iterable[Any]:

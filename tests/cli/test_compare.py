@@ -170,7 +170,7 @@ def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tm
         (["demo", "demo", "--measure", "nonsense"], "no statistic 'nonsense'"),
         (["demo", "nowhere/at-all"], "nowhere/at-all"),
         (["demo", "demo", "--revisions", "a,b"], "name one"),
-        (["demo", "--revisions", "a"], "not 1"),
+        (["demo", "--revisions", "a"], "has no revisions"),
         (["demo", "demo", "--layers", "9", "-L", "2"], "no layer 9"),
     ],
 )
