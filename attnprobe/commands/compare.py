@@ -156,7 +156,7 @@ def compare(
     >>> float(table["jsd"].max()), float(table["entropy_delta"].max())
     (0.0, 0.0)
     """
-    from attnprobe.session.session import check_model, describe_call, open_call, parse_layers, read_first
+    from attnprobe.session.session import describe_call, open_call, parse_layers, read_first
     from attnprobe.session.texts import check_standard_input, open_to_replay, replay
 
     if match in {"layer", "model"} and not nearest:
@@ -170,9 +170,8 @@ def compare(
     by_outputs = match in {"outputs", "outputs-layer"}
     within: Any = {"outputs": "model", "outputs-layer": "layer"}.get(match or "", match)
     named = [(*one, known) for one, known in zip(pair, tokenizers or (None, None), strict=True)]
-    with open_call(options, *(one for one, _ in pair)) as call:
-        for checkpoint, _, tokenizer in named:
-            check_model(checkpoint, tokenizer, options)
+    models = [checkpoint for checkpoint, _ in pair]
+    with open_call(options, *models, tokenizers=tokenizers or [None, None]) as call:
         texts, labels = replay(texts), replay(labels)
         texts, source = open_to_replay(texts, labels, options, find_labels=False)
         source = read_first(source)
@@ -354,7 +353,6 @@ def dynamics(
     )
     from attnprobe.session.session import (
         check_labels,
-        check_model,
         describe_call,
         open_call,
         parse_layers,
@@ -371,9 +369,7 @@ def dynamics(
     texts, labels = replay(texts), replay(labels)
     of_prune = {"prune_by": prune_by, "prune_step": prune_step, "random_orders": random_orders}
     given: dict[str, Any] = {"method": method, **of_prune, **options}
-    with open_call(options) as call:
-        for saved in run:
-            check_model(saved.model, None, options)
+    with open_call(options, *(saved.model for saved in run)) as call:
         call.progress.stage("looking at the checkpoints", None)
         name, more = _find_measure(measure)
         function, taken = MEASURES[name]
@@ -388,10 +384,9 @@ def dynamics(
         special = set().union(*(names for _, names in MEASURES.values())) - taken
         keywords = {_RENAMED.get(one, one): given[one] for one in given.keys() - special} | more
 
-        from attnprobe.model.locate import check_one_run, find_checkpoints
+        from attnprobe.model.locate import find_run
 
-        checkpoints = find_checkpoints([(saved.model, saved.revision) for saved in run], call.load)
-        check_one_run(checkpoints)
+        checkpoints = find_run([(saved.model, saved.revision) for saved in run], call.load)
         key = {}
         if call.resume is not None:
             key = make_state_key(

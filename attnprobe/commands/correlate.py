@@ -141,7 +141,7 @@ def measure_domains(
 ) -> "tuple[PairedSides, dict[str, Any]]":
     """Measure every head on the data of two domains; give both sides, and what goes on record."""
     from attnprobe.findings.sides import PairedSides
-    from attnprobe.session.session import check_model, make_session, open_call, read_first, read_task
+    from attnprobe.session.session import make_session, open_call, read_first, read_task
     from attnprobe.session.texts import check_standard_input, open_texts
     from attnprobe.table.table import HeadTable
 
@@ -153,12 +153,11 @@ def measure_domains(
     check_standard_input(*(one for one in (in_domain, out_domain) if isinstance(one, str)))
     with open_call(options, model) as call:
         task = read_task(options, None)
-        check_model(model, call.tokenizer, options)
         named = {"named": options, "label_column": options["label_column"], "find_labels": True}
         inside, outside = (read_first(open_texts(one, **named)) for one in (in_domain, out_domain))
         from attnprobe.intervention.importance import measure_sides
 
-        sides, record = measure_sides(make_session("correlate", model, inside, task, call), outside, measure)
+        sides, record = measure_sides(make_session("correlate", inside, task, call), outside, measure)
     described = {"in_domain": inside.described, "out_domain": outside.described}
     return PairedSides.of(*sides), {**record, **described}
 

@@ -43,19 +43,12 @@ def doctor(
     """
     from contextlib import suppress
 
-    from attnprobe.session.session import (
-        check_model,
-        describe_call,
-        load_model,
-        open_call,
-        read_first,
-        sees_text,
-    )
+    from attnprobe.session.session import check_model, describe_call, load_model, open_call, read_first
     from attnprobe.session.texts import open_texts
     from attnprobe.table.builder import Labels
 
-    with open_call(options, model) as call:
-        source = read_first(open_texts(texts, named=options, sees=lambda: sees_text(model, call)))
+    with open_call(options, model, check=False) as call:
+        source = read_first(open_texts(texts, named=options, sees=call.sees_text))
         with suppress(ModelError):  # which goes into the table
             check_model(model, call.tokenizer, options)
         from attnprobe.run.record import record_versions

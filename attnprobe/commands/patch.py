@@ -84,7 +84,7 @@ def patch(
     (24, np.str_('masked-lm'))
     """
     from attnprobe.intervention.request import TaskOptions
-    from attnprobe.session.session import check_model, make_session, open_call, read_first
+    from attnprobe.session.session import make_session, open_call, read_first
     from attnprobe.session.texts import open_pairs
 
     if top != 10 and not fast:
@@ -93,9 +93,8 @@ def patch(
         raise UsageError("patch reads a pair of texts whole; leave out --truncate.")
     with open_call(options, model) as call:
         task = TaskOptions(options["objective"], seed=options["seed"], force_head=options["force_head"])
-        check_model(model, call.tokenizer, options)
         source = read_first(open_pairs(pairs, options, other_column))
-        session = make_session("patch", model, source, task, call)
+        session = make_session("patch", source, task, call)
         from attnprobe.intervention.patching.passes import PatchPlan
         from attnprobe.intervention.patching.table import run_patching
 

@@ -140,7 +140,7 @@ def report(
     from attnprobe.reports.report.report import Report
     from attnprobe.run.record import record_versions
     from attnprobe.session.roles import check_role_options
-    from attnprobe.session.session import check_model, describe_call, open_call
+    from attnprobe.session.session import describe_call, open_call
     from attnprobe.session.texts import check_standard_input, replay
 
     check_role_options(options)
@@ -159,7 +159,6 @@ def report(
     texts, labels, out_domain = replay(texts), replay(labels), replay(out_domain)
     given = {**options, **{name: replay(options[name]) for name in OF_GOLD.values()}}
     with open_call(options, model) as call:
-        check_model(model, call.tokenizer, options)
         run = Sections(call, model, texts, labels, out_domain, given, picked=sections is not None)
         run.check(wanted)
         folder = TableFolder(None if save_tables is None else Path(save_tables), overwrite)

@@ -116,19 +116,17 @@ def roles(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[R
     ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'pattern']
     """
     from attnprobe.session.roles import check_role_options, list_gold, open_sources, request_roles
-    from attnprobe.session.session import check_model, load_model, open_call, parse_layers
+    from attnprobe.session.session import open_call, parse_layers
     from attnprobe.session.texts import check_standard_input
 
     check_role_options(options)
     layers = parse_layers(options["layers"])
     check_standard_input(texts, *list_gold(options).values())
     with open_call(options, model) as call:
-        check_model(model, call.tokenizer, options)
         sources = open_sources(texts, options)
         from attnprobe.survey.survey import survey_corpora
 
-        call.progress.stage("loading", None)
-        checkpoint = load_model(model, call.tokenizer, call.load, "text")
+        checkpoint = call.load_checkpoint()
         request = request_roles(checkpoint, sources, call, options, layers)
         (run,) = survey_corpora(checkpoint, [request], **call.run)
         return run.table
@@ -182,12 +180,11 @@ def induction(
     if options["prompt"] is not None:
         raise UsageError("Random tokens have no prompt before them; leave out --prompt.")
     from attnprobe.run.repeated import RepeatedTokens
-    from attnprobe.session.session import check_model, describe_call, make_loader, open_call, parse_layers
+    from attnprobe.session.session import describe_call, make_loader, open_call, parse_layers
 
     drawn = RepeatedTokens(length, sequences, seed)
     layers = parse_layers(options["layers"])
     with open_call(options, model) as call:
-        check_model(model, call.tokenizer, options)
         from attnprobe.model.check.unembedding import find_unembedding
         from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
         from attnprobe.statistics.induction import COPYING, REPEATED
@@ -195,7 +192,7 @@ def induction(
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call.progress.stage("loading", None)
-        checkpoint = make_loader(model, call.tokenizer, call.load)((CAUSAL_LM, MASKED_LM, SEQ2SEQ), False)
+        checkpoint = make_loader(call)((CAUSAL_LM, MASKED_LM, SEQ2SEQ), False)
         statistics = select_statistics("induction")
         facts: dict[str, Any] = {"command": describe_call("induction"), "dataset": drawn.described}
         if isinstance(reason := find_unembedding(checkpoint), str):

@@ -172,7 +172,7 @@ def view(
     from attnprobe.reports.theme import check_theme, parse_width
     from attnprobe.reports.view.notes import check_notes, find_role, read_notes
     from attnprobe.reports.view.view import View
-    from attnprobe.session.session import check_model, load_model, open_call
+    from attnprobe.session.session import open_call
 
     _check_head(layer, head, role, census, rollout=rollout)
     check_theme(theme)
@@ -186,12 +186,10 @@ def view(
         words, draw = True, draw or "map"
     kind = documents.kind if isinstance(documents, MediaFolder) else "text" if image is None else BOTH
     with open_call(options, model) as call:
-        check_model(model, call.tokenizer, options)
         from attnprobe.run.preparation import examine_part
         from attnprobe.survey.maps import read_maps
 
-        call.progress.stage("loading", None)
-        checkpoint = load_model(model, call.tokenizer, call.load, kind)
+        checkpoint = call.load_checkpoint(kind)
         checkpoint, documents, architecture = examine_part(checkpoint, documents, call.progress)
         shown = {"max_length": max_length, "target": target, "rolled": rollout}
         shown["aligned"] = alignment is not None

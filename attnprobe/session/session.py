@@ -66,8 +66,9 @@ def describe_call(name: str) -> str | Sequence[str]:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function: its keywords, and what is read off them."""
+    """A call of a function: its model and its keywords, and what is read off them."""
 
+    model: "str | Path | PreTrainedModel"
     options: Mapping[str, Any]
     corpus: CorpusOptions
     progress: Progress
@@ -97,6 +98,21 @@ class Call:
         from attnprobe.model.locate import LoadOptions
 
         return _fill(LoadOptions, self.options)
+
+    def load_checkpoint(self, modality: str = "text") -> "Checkpoint":
+        """Load the model that is named, or wrap the one that is loaded."""
+        self.progress.stage("loading", None)
+        return load_model(self.model, self.tokenizer, self.load, modality)
+
+    def sees_text(self) -> bool:
+        """Tell whether a model that is named reads an image and a text together, by its configuration."""
+        if not isinstance(self.model, str | Path) or str(self.model) == DEMO:
+            return False
+        from attnprobe.model.configuration import reads_both
+        from attnprobe.model.locate import locate
+
+        files = locate(str(self.model), self.load, weights=False)
+        return files.adapter is None and reads_both(files.config)
 
 
 def read_task(options: Mapping[str, Any], labels: Any) -> TaskOptions:
@@ -129,8 +145,13 @@ def parse_layers(given: str | int | Iterable[int] | None) -> tuple[int, ...] | N
 
 
 @contextmanager
-def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
-    """Read the keywords of a call, and set threads, memory and progress while it works."""
+def open_call(
+    options: Mapping[str, Any], *models: Any, tokenizers: Sequence[Any] | None = None, check: bool = True
+) -> Iterator[Call]:
+    """Read the keywords of a call, refuse its models, and set threads and progress while it works.
+
+    ``tokenizers`` are those of several loaded models; without ``check``, models are not refused.
+    """
     workers, resume = options.get("workers"), options.get("resume")
     corpus = _fill(CorpusOptions, options)
     if resume is not None and Ranks.detect().size == 1:
@@ -141,7 +162,10 @@ def open_call(options: Mapping[str, Any], *models: Any) -> Iterator[Call]:
         _borrow(models, options.get("threads")),
         _choose_progress(options.get("progress", False)) as progress,
     ):
-        yield Call(options, corpus, progress, None if resume is None else Path(resume), workers)
+        tokenizers = tokenizers or [options.get("tokenizer")] * len(models)
+        for model, tokenizer in zip(models, tokenizers, strict=True) if check else ():
+            check_model(model, tokenizer, options)
+        yield Call(models[0], options, corpus, progress, None if resume is None else Path(resume), workers)
 
 
 def check_model(
@@ -192,17 +216,6 @@ def check_queries(source: OpenSource, options: Mapping[str, Any]) -> None:
         )
 
 
-def sees_text(model: Any, call: Call) -> bool:
-    """Tell whether a model that is named reads an image and a text together, by its configuration."""
-    if not isinstance(model, str | Path) or str(model) == DEMO:
-        return False
-    from attnprobe.model.configuration import reads_both
-    from attnprobe.model.locate import locate
-
-    files = locate(str(model), call.load, weights=False)
-    return files.base is None and reads_both(files.config)
-
-
 def check_labels(source: OpenSource, task: TaskOptions) -> OpenSource:
     """Refuse a task that needs labels where there are none."""
     labelled, documents = peek(source.documents)
@@ -223,21 +236,17 @@ def open_task(
     """Open a call of a command on causes: its task, and its texts with their labels."""
     with open_call(options, model) as call:
         task = read_task(options, labels)
-        check_model(model, call.tokenizer, options)
         source = open_labelled(texts, labels, task, options)
-        yield make_session(command, model, source, task, call)
+        yield make_session(command, source, task, call)
 
 
-def make_session(
-    command: str, model: Any, source: OpenSource, task: TaskOptions, call: Call
-) -> "TaskSession":
+def make_session(command: str, source: OpenSource, task: TaskOptions, call: Call) -> "TaskSession":
     """Gather what a command on causes was asked; what it takes is imported now."""
     from attnprobe.intervention.task import TaskSession
 
     call.progress.stage("loading", None)
     facts = {"command": describe_call(command), "dataset": source.described}
-    load = make_loader(model, call.tokenizer, call.load)
-    return TaskSession(load, source, call.corpus, task, facts=facts, **call.run)
+    return TaskSession(make_loader(call), source, call.corpus, task, facts=facts, **call.run)
 
 
 def load_model(
@@ -257,18 +266,16 @@ def load_model(
     return checkpoint if load.random_weights is None else randomise_weights(checkpoint, load.random_weights)
 
 
-def make_loader(
-    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions"
-) -> "Loader":
+def make_loader(call: Call) -> "Loader":
     """Make the function that loads the checkpoint with the head that a task needs."""
     from attnprobe.model.load import load_checkpoint
     from attnprobe.model.task_heads import TaskHead, infer_head
 
-    if isinstance(model, str | Path):
+    if isinstance(call.model, str | Path):
         return lambda heads, force, modality="text": load_checkpoint(
-            str(model), load, heads, force_head=force, modality=modality
+            str(call.model), call.load, heads, force_head=force, modality=modality
         )
-    checkpoint = load_model(model, tokenizer, load, "text")
+    checkpoint = load_model(call.model, call.tokenizer, call.load, "text")
     trained = infer_head(checkpoint.model)
 
     def choose_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.groups import keep_grouped
@@ -12,14 +11,11 @@ from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import UsageError
 from attnprobe.session.session import (
     Call,
-    check_model,
     check_queries,
     describe_call,
-    load_model,
     open_call,
     parse_layers,
     read_first,
-    sees_text,
 )
 from attnprobe.session.texts import Texts, check_standard_input, open_texts
 from attnprobe.table.table import HeadTable
@@ -35,8 +31,6 @@ class TextSurvey:
     """What a command surveys; where it is ``labelled``, decoders read the labels of the texts."""
 
     name: str
-    model: Any
-    options: Mapping[str, Any]
     call: Call
     source: OpenSource
     labelled: bool
@@ -51,8 +45,7 @@ class TextSurvey:
         self.source, self.labelled = replace(self.source, documents=documents), labelled
 
     def load(self) -> "Checkpoint":
-        self.call.progress.stage("loading", None)
-        return load_model(self.model, self.call.tokenizer, self.call.load, self.source.kind)
+        return self.call.load_checkpoint(self.source.kind)
 
     def measure(
         self,
@@ -68,7 +61,7 @@ class TextSurvey:
         from attnprobe.statistics.tabulation import HEADS
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
-        call, source, options = self.call, self.source, self.options
+        call, source, options = self.call, self.source, self.call.options
         statistics = apply_weights(statistics, options.get("weights", "attention"))
         corpus = CorpusRequest(
             source.documents, statistics, call.corpus, labelled=self.labelled, order=call.order
@@ -93,11 +86,10 @@ def open_survey(
     """Open the call of the command of that name, and refuse what can be refused without torch."""
     parse_layers(options.get("layers"))
     with open_call(options, model) as call:
-        check_model(model, call.tokenizer, options)
         source = read_first(open_source(call))
         check_queries(source, options)
         source = check_groups(source, options.get("by_group"))
-        yield TextSurvey(name, model, options, call, source, options.get("label_column") is not None)
+        yield TextSurvey(name, call, source, options.get("label_column") is not None)
 
 
 def open_text_survey(
@@ -108,8 +100,8 @@ def open_text_survey(
         check_standard_input(texts)
 
     def open_source(call: Call) -> OpenSource:
-        named, sees = {**options, "order": call.order}, partial(sees_text, model, call)
-        return open_texts(texts, named=named, label_column=options["label_column"], sees=sees)
+        named = {**options, "order": call.order}
+        return open_texts(texts, named=named, label_column=options["label_column"], sees=call.sees_text)
 
     return open_survey(name, model, options, open_source)
 

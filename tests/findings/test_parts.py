@@ -42,8 +42,10 @@ class TestTables:
             lambda folder, part: attnprobe.distance("demo", LINES, by="layer", part=part),
             # What is rare is counted in each part, and so is left out.
             lambda folder, part: attnprobe.roles("demo", folder / "a.txt", thresholds={"rare": 1}, part=part),
+            lambda folder, part: attnprobe.syntax("demo", by="head", limit=40, part=part),
+            lambda folder, part: attnprobe.entropy("demo", by_group="file", limit=200, part=part),
         ],
-        ids=["entropy", "mixing", "sample", "distance", "roles"],
+        ids=["entropy", "mixing", "sample", "distance", "roles", "syntax", "groups"],
     )
     def test_all_parts_are_the_whole(self, files, ask):
         """Though many documents say the same."""
