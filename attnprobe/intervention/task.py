@@ -23,13 +23,12 @@ from attnprobe.model.check.conservation import check_relevance
 from attnprobe.model.check.gates import Gating, check_gates
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.gates import Gates, freeze_weights, gate_attention
-from attnprobe.run.corpus import Corpus
+from attnprobe.run.corpus import Corpus, record_provenance
 from attnprobe.run.examples import LabelledExamples, split_examples
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Restore, Run, Work, Workers, open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.run.record import record_provenance
 from attnprobe.sums.inference import PermutationTest
 from attnprobe.table.builder import Labels
 from attnprobe.tasks import OBJECTIVES, Gold

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import torch
 
 from attnprobe.corpus.batch import TokenisedTexts
 from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
@@ -19,7 +21,10 @@ from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.embedding import quote
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Workers
+from attnprobe.run.process_group import Ranks
+from attnprobe.run.record import record_versions
 from attnprobe.table.cells import clean
+from attnprobe.table.reading import describe_table
 
 Item = TypeVar("Item")
 
@@ -211,3 +216,34 @@ class TokenReader:
         kinds = TokenKinds(tokenizer, Frame.of(tokenizer), self.checkpoint.start)
         rarity = rank_types(store.counts, kinds.framing) if source is None else source.rarity
         return TokenisedTexts(store, kinds, rarity, self.options.content_only, echoes=source)
+
+
+def record_provenance(
+    checkpoint: Checkpoint, architecture: Architecture, corpus: Corpus, options: CorpusOptions
+) -> dict[str, Any]:
+    """Record what a run depends on: checkpoint, text, options, machine and versions."""
+    path = options.frequencies
+    named = {} if path is None else {"frequencies": str(path)}
+    remarks = {"remarks": list(checkpoint.remarks)} if checkpoint.remarks else {}
+    chosen = {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"}
+    return {
+        "model": {"name": checkpoint.name, **checkpoint.origin, **remarks},
+        "architecture": asdict(architecture),
+        "options": options.settings | named | chosen,
+        "corpus": asdict(corpus.reading)
+        | {
+            "sequences": corpus.sequences,
+            "clusters": corpus.documents,
+            "tokens": corpus.tokens,
+            "rare_types": corpus.rare_types,
+            "texts": [corpus.batches.digest],
+            "rarity": corpus.batches.rarity_digest,
+            "rare_decided": corpus.rarity is not None and corpus.rarity.once is None,
+        },
+        "device": checkpoint.devices,
+        "threads": torch.get_num_threads(),
+        "workers": corpus.workers.number,
+        "processes": Ranks.detect().size,
+        **({} if path is None else {"frequencies": describe_table(path)}),
+        **record_versions(),
+    }

@@ -9,9 +9,9 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.gradient import Attributions
 from attnprobe.intervention.importance import tabulate_attributions
 from attnprobe.intervention.task import TaskSession
+from attnprobe.run.corpus import record_provenance
 from attnprobe.run.passes import open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
-from attnprobe.run.record import record_provenance
 from attnprobe.statistics import all_statistics
 from attnprobe.survey.measure import open_evaluator
 from attnprobe.table.builder import Labels

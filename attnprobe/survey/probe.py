@@ -20,13 +20,12 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.corpus import Corpus
+from attnprobe.run.corpus import Corpus, record_provenance
 from attnprobe.run.examples import Documents
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.run.record import record_provenance
 from attnprobe.statistics.links import FEWEST, UNIT
 from attnprobe.statistics.rules import ALL, LinkTask
 from attnprobe.sums.blocked import find_share

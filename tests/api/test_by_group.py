@@ -1,10 +1,11 @@
-"""Groups of documents in one pass: each as a run over it alone has it, all as a run without groups has it."""
+"""Errors over documents; groups of documents in one pass, each as a run over it alone has it."""
 
 import numpy as np
 import pytest
 from scipy.stats import ttest_ind
 
 import attnprobe
+from attnprobe.corpus.document import Document
 from attnprobe.table.kinds import ALL_GROUPS
 
 pytestmark = pytest.mark.filterwarnings("ignore::attnprobe.errors.AttnprobeWarning")
@@ -55,9 +56,7 @@ CALLS = [
     *(
         pytest.param(*call, marks=pytest.mark.slow)
         for call in (
-            ("positional", {"control": True}),
             ("special", {"weights": "both"}),
-            ("distance", {"by": "layer"}),
             ("mixing", {"by": "head"}),
             ("rank", {}),
         )
@@ -85,7 +84,7 @@ def test_each_group_is_as_it_is_alone(command, options, documents):
         assert blocks or not documents or command != "mixing"
     whole = ask("demo", columns_of(ROWS), **given)
     assert_same(rows_of(table, ALL_GROUPS), whole, rtol=0, atol=0)
-    assert whole.provenance["dataset"].get("group_column") is None
+    assert "group_column" not in whole.provenance["dataset"]
 
 
 def test_tests_are_those_of_the_rows():
@@ -105,3 +104,51 @@ def test_tests_are_those_of_the_rows():
     np.testing.assert_allclose(np.sort(all_groups["entropy_q_p_adjusted"]), stepped)
     assert np.isnan(rows_of(table, "news")["entropy_q"]).all()
     assert "2 groups, with their documents: fiction (" in table.notes[0]
+
+
+TEXTS = [
+    f"The {noun} {rest}." for noun in ("dog", "old miller", "parcel") for rest in ("came", "rang at noon")
+]
+#: Rows of one document need not follow each other; the last is one of its own.
+OF = ["a", "b", "a", "c", "b", "d"]
+
+
+@pytest.fixture(scope="module")
+def by_hand():
+    """Mean and standard error of the entropy of a head, from each text by itself."""
+    of_text = np.array([attnprobe.entropy("demo", [text])["entropy"] for text in TEXTS])
+    mean, documents = of_text.mean(0), sorted(set(OF))
+    left = []
+    for document in documents:
+        rest = [place for place, of in enumerate(OF) if of != document]
+        left.append(of_text[rest].mean(0))
+    number = len(documents)
+    return mean, (np.square(np.array(left) - mean).sum(0) * (number - 1) / number) ** 0.5
+
+
+def rows(folder, separator=","):
+    path = folder / "it.csv"
+    path.write_text(
+        "of,text\n" + "".join(f"{of}{separator}{text}\n" for of, text in zip(OF, TEXTS, strict=True))
+    )
+    return str(path)
+
+
+def test_errors_over_documents_of_a_column(tmp_path, by_hand):
+    """A file, columns at hand, and documents that say so themselves."""
+    mean, error = by_hand
+    alone = attnprobe.entropy("demo", TEXTS)
+    given = {
+        "a file": attnprobe.entropy("demo", rows(tmp_path), document_column="of"),
+        "columns": attnprobe.entropy("demo", {"t": TEXTS, "of": OF}, text_column="t", document_column="of"),
+        "documents": attnprobe.entropy(
+            "demo", [Document(text, part_of=of) for of, text in zip(OF, TEXTS, strict=True)]
+        ),
+    }
+    for name, table in given.items():
+        np.testing.assert_allclose(table["entropy"], mean, rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(table["entropy_se"], error, rtol=1e-3, atol=1e-6, err_msg=name)
+        assert set(table["n"]) == {6}  # n counts sequences
+        assert table.provenance["corpus"]["clusters"] == 4
+    assert given["a file"].provenance["dataset"]["document_column"] == "of"
+    assert not np.allclose(alone["entropy_se"], error, rtol=0.01)

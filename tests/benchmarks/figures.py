@@ -9,22 +9,13 @@ from dataclasses import dataclass
 import numba
 import torch
 import transformers
-from rich.console import Console
-from rich.table import Table
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A measured number beside what it should be.
+    """A measured number (None while it can't be had), the most it may be, and what it should be.
 
-    Attributes:
-        name: What is measured.
-        measured: The number; None while it can't be had.
-        unit: "x" for ratios to the bare forward pass, or a unit.
-        bar: The most it may be; None where it is only reported.
-        aim: What it should be.
-        note: How it was measured, or how far it scattered.
-        gain: Whether more is better.
+    The unit is "x" for ratios to the bare forward pass. ``gain`` says that more is better.
     """
 
     name: str
@@ -60,27 +51,15 @@ def _number(value: float | None, unit: str) -> str:
 
 
 def show(figures: Iterable[Figure]) -> None:
-    """Print the table: as Markdown, so that it can be pasted, in colour on a terminal."""
-    console = Console()
-    table = Table("figure", "measured", "bar", "aim", "", "note", title=machine())
-    rows = [figure.cells() for figure in figures]
-    if console.is_terminal:
-        for row in rows:
-            table.add_row(*row, style="red" if row[4] == "MISS" else None)
-        console.print(table)
-        return
+    """Print the table as Markdown, under what this ran on."""
     head = ("figure", "measured", "bar", "aim", "", "note")
-    lines = [machine(), "", *(f"| {' | '.join(row)} |" for row in (head, ("---",) * len(head), *rows))]
-    sys.stdout.write("\n".join(lines) + "\n")
-
-
-def machine() -> str:
-    """Describe what this ran on."""
-    return (
+    rows = [head, ("---",) * len(head), *(figure.cells() for figure in figures)]
+    machine = (
         f"{_processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} in use; "
         f"torch {torch.__version__}, transformers {transformers.__version__}, numba {numba.__version__}, "
         f"Python {platform.python_version()}"
     )
+    sys.stdout.write("\n".join([machine, "", *(f"| {' | '.join(row)} |" for row in rows)]) + "\n")
 
 
 def _processor() -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from figures import Figure
 from ratios import CASES, Case, as_figure, paired_ratios
-from shapes import MINILM, Shape, random_batch, word_tokenizer
+from shapes import MINILM, random_batch, word_tokenizer
 from transformers import BertForSequenceClassification
 
 from attnprobe.corpus.batch import Batch
@@ -26,47 +26,46 @@ from attnprobe.model.removing import remove_heads
 from attnprobe.run.corpus import Corpus
 from attnprobe.run.passes import Workers, open_single_run
 
-GRADIENT = (2.6, 2.1)
-RELEVANCE = (2.3, 2.05)
-ABLATION = (0.65, 0.55)
 MINILM_CASE = Case("MiniLM-L6, 128 tokens", MINILM, 8, 128)
-SHARE = 0.5
 
 
 def gradient_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare one backward pass for all heads with the bare forward pass, shape by shape."""
-    for case in CASES:
-        bench = _bench(case)
-        ratios = paired_ratios(_bare(bench), partial(gradient_importance, bench), 3 if quick else 9)
-        yield as_figure(f"gradient importance of all heads, {case.name}", ratios, *GRADIENT)
+    yield from _backward("gradient importance", gradient_importance, (2.6, 2.1), quick=quick)
 
 
 def relevance_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare one backward pass by the rules of relevance with the bare forward pass, shape by shape."""
+    yield from _backward("relevance", head_relevance, (2.3, 2.05), quick=quick)
+
+
+def _backward(
+    name: str, attribute: Callable[..., object], goals: tuple[float, float], *, quick: bool
+) -> Iterator[Figure]:
     for case in CASES:
-        bench = _bench(case)
-        ratios = paired_ratios(_bare(bench), partial(head_relevance, bench), 3 if quick else 9)
-        yield as_figure(f"relevance of all heads, {case.name}", ratios, *RELEVANCE)
+        data = _set_up(case)
+        ratios = paired_ratios(_bare(data), partial(attribute, data), 3 if quick else 9)
+        yield as_figure(f"{name} of all heads, {case.name}", ratios, *goals)
 
 
 def ablation_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare one trial a head with as many bare forward passes."""
-    bench = _bench(MINILM_CASE)
+    data = _set_up(MINILM_CASE)
     for name, cuts in (("ablation", cut_single_heads), ("keep-one", keep_single_heads)):
-        trials = cuts(*bench.model.shape)
-        run = partial(run_trials, bench, trials, ["accuracy"])
-        ratios = [ratio / len(trials) for ratio in paired_ratios(_bare(bench), run, 1 if quick else 5)]
-        yield as_figure(f"{name} of all {len(trials)} heads over as many passes", ratios, *ABLATION)
+        trials = cuts(*data.model.shape)
+        run = partial(run_trials, data, trials, ["accuracy"])
+        ratios = [ratio / len(trials) for ratio in paired_ratios(_bare(data), run, 1 if quick else 5)]
+        yield as_figure(f"{name} of all {len(trials)} heads over as many passes", ratios, 0.65, 0.55)
 
 
 def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     """Compare the whole model with a smaller one, half of whose heads were cut out at random."""
-    bench = _bench(MINILM_CASE)
-    shape = bench.model.shape
-    keep = mask_heads(shape, order_at_random(np.ones(shape, bool), 0), round(SHARE * shape[0] * shape[1]))
-    smaller = remove_heads(bench.model.checkpoint, keep, physical=True)
-    batch = _batch(bench)
-    gains = paired_ratios(partial(smaller.forward, batch.inputs), _bare(bench), 5 if quick else 15)
+    data = _set_up(MINILM_CASE)
+    shape = data.model.shape
+    keep = mask_heads(shape, order_at_random(np.ones(shape, bool), 0), shape[0] * shape[1] // 2)
+    smaller = remove_heads(data.model.checkpoint, keep, physical=True)
+    batch = _batch(data)
+    gains = paired_ratios(partial(smaller.forward, batch.inputs), _bare(data), 5 if quick else 15)
     yield as_figure(f"throughput without half of the heads, {MINILM_CASE.name}, gain", gains)
 
 
@@ -92,26 +91,20 @@ class _Single(BatchReader):
         return self._batch
 
 
-def _bench(case: Case) -> TaskData:
+def _set_up(case: Case) -> TaskData:
     batch = random_batch(case.sequences, case.length)
-    checkpoint = _classifier(case.shape)
-    subject = TaskModel(
+    classifier: Any = BertForSequenceClassification(case.shape.model().config).eval().requires_grad_(False)
+    checkpoint = Checkpoint("random", classifier, word_tokenizer(["a b"]))
+    model = TaskModel(
         checkpoint, case.shape.architecture(), Gating(True, ""), "classification", TaskOptions()
     )
     corpus = Corpus(_Single(batch), Reading(), len(batch), 0)
-    objective = Classification(checkpoint, corpus)
-    return TaskData(subject, corpus, objective, open_single_run(), Workers())
+    return TaskData(model, corpus, Classification(checkpoint, corpus), open_single_run(), Workers())
 
 
-def _classifier(shape: Shape) -> Checkpoint:
-    bare = shape.checkpoint()
-    model: Any = BertForSequenceClassification(bare.model.config).eval().requires_grad_(False)
-    return Checkpoint("random", model, word_tokenizer(["a b"]))
+def _batch(data: TaskData) -> Batch:
+    return next(iter(data.corpus.batches))
 
 
-def _batch(bench: TaskData) -> Batch:
-    return next(iter(bench.corpus.batches))
-
-
-def _bare(bench: TaskData) -> Callable[[], object]:
-    return partial(bench.model.checkpoint.forward, _batch(bench).inputs)
+def _bare(data: TaskData) -> Callable[[], object]:
+    return partial(data.model.checkpoint.forward, _batch(data).inputs)

@@ -3,6 +3,8 @@
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial, reduce
+from operator import add
 
 import numpy as np
 from figures import Figure
@@ -58,60 +60,37 @@ def link_costs(*, quick: bool) -> Iterator[Figure]:
     """
     census = [SYNTAX, *census_statistics()]
     shuffled = [one for one in select_statistics("positional", controls=True) if one.control == "shuffled"]
-    for name, shape, batches, (bar, aim), syntax, control in (
-        (
-            "MiniLM-L6, sentences of a treebank",
-            MINILM,
-            [random_batch(640 // length, length) for length in TREEBANK],
-            (1.8, 1.4),
-            (1.25, 1.15),
-            (1.4, 1.2),
-        ),
-        (
-            "BERT-base, 128 tokens",
-            BERT_BASE,
-            [random_batch(8, 128)],
-            (1.3, 1.15),
-            (1.10, 1.05),
-            (1.2, 1.1),
-        ),
-        ("BERT-base, 512 tokens", BERT_BASE, [random_batch(2, 512)], *[(None, None)] * 3),
+    sentences = [random_batch(640 // length, length) for length in TREEBANK]
+    for name, shape, batches, trees, syntax, control in (
+        ("MiniLM-L6, sentences of a treebank", MINILM, sentences, (1.8, 1.4), (1.25, 1.15), (1.4, 1.2)),
+        ("BERT-base, 128 tokens", BERT_BASE, [random_batch(8, 128)], (1.3, 1.15), (1.10, 1.05), (1.2, 1.1)),
+        ("BERT-base, 512 tokens", BERT_BASE, [random_batch(2, 512)], (), (), ()),
     ):
         annotated = [treebank_like(batch) for batch in batches]
         checkpoint, architecture = shape.checkpoint(), shape.architecture()
+
+        def bare(checkpoint: Checkpoint = checkpoint, batches: list[Batch] = batches) -> None:
+            for batch in batches:
+                checkpoint.forward(batch.inputs)
+
         for command, passes, limits in (
             ("syntax", [[SYNTAX]], syntax),
             ("syntax --control links", [[SYNTAX, make_control(SYNTAX)]], control),
-            ("syntax --trees", [[TREES]], (bar, aim)),
+            ("syntax --trees", [[TREES]], trees),
             ("roles", [census, shuffled], (3.2, 2.6)),
         ):
-            asked = _asked(checkpoint, architecture, annotated, passes)
-            ratios = paired_ratios(_bare(checkpoint, batches), asked, 5 if quick else 15)
+            work = partial(_measure, checkpoint, architecture, annotated, passes)
+            ratios = paired_ratios(bare, work, 5 if quick else 15)
             yield as_figure(f"{command}, {name}", ratios, *limits)
 
 
-def _bare(checkpoint: Checkpoint, batches: list[Batch]) -> object:
-    def bare() -> None:
-        for batch in batches:
-            checkpoint.forward(batch.inputs)
-
-    return bare
-
-
-def _asked(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    batches: list[Batch],
-    passes: list[list[Statistic]],
-) -> object:
-    def asked() -> None:
-        for statistics in passes:
-            with open_evaluator(checkpoint, architecture, statistics) as measure:
-                total = None
-                for batch in batches:
-                    # As read back from the store, so that what it takes to unpack is part of the price.
-                    read = pickle.loads(pickle.dumps(batch.annotations))
-                    found = measure.measurement(replace(batch, annotations=read))
-                    total = found if total is None else total + found
-
-    return asked
+def _measure(
+    checkpoint: Checkpoint, architecture: Architecture, batches: list[Batch], passes: list[list[Statistic]]
+) -> None:
+    for statistics in passes:
+        with open_evaluator(checkpoint, architecture, statistics) as evaluator:
+            # As read back from the store, so that what it takes to unpack is part of the price.
+            read = [
+                replace(batch, annotations=pickle.loads(pickle.dumps(batch.annotations))) for batch in batches
+            ]
+            reduce(add, map(evaluator.measurement, read))

@@ -1,7 +1,6 @@
 """How long a user waits for the picture of a table, from start to file."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,21 +32,11 @@ def all_pairs(layers: int, heads: int) -> HeadTable:
     points = np.random.default_rng(0).normal(size=(layers * heads, 5))
     one, other = np.triu_indices(len(points), 1)
     jsd = 0.01 * np.square(points[one] - points[other]).sum(1)
-    places = {
-        "layer_a": one // heads,
-        "head_a": one % heads,
-        "layer_b": other // heads,
-        "head_b": other % heads,
-    }
-    columns = [
-        Column("model", role="key"),
-        *(Column(name, role="key") for name in places),
-        Column("jsd", "nats"),
-    ]
-    data = {name: cells.tolist() for name, cells in places.items()}
-    return HeadTable(
-        "distance between heads", columns, {"model": ["m"] * len(one), **data, "jsd": jsd.tolist()}
-    )
+    data = {"model": ["m"] * len(one)}
+    for side, places in (("a", one), ("b", other)):
+        data |= {f"layer_{side}": (places // heads).tolist(), f"head_{side}": (places % heads).tolist()}
+    columns = [*(Column(name, role="key") for name in data), Column("jsd", "nats")]
+    return HeadTable("distance between heads", columns, {**data, "jsd": jsd.tolist()})
 
 
 def picture_seconds(*, quick: bool) -> Iterator[Figure]:
@@ -67,25 +56,14 @@ def picture_seconds(*, quick: bool) -> Iterator[Figure]:
             )
 
 
-def environment() -> dict[str, str]:
-    return os.environ | {"OMP_NUM_THREADS": "2", "HF_HUB_OFFLINE": "1"}
-
-
 def wall(name: str, arguments: list[str], bar: float | None, aim: float | None, repetitions: int) -> Figure:
     """Give the fastest of some runs in wall seconds, after one to fill the disk cache."""
-    beside = Path(sys.executable).with_name("attnprobe")
-    program = str(beside) if beside.exists() else shutil.which("attnprobe")
-    if program is None:
-        return Figure(name, None, "s", bar, aim, "attnprobe is not installed")
+    command = [sys.executable, "-m", "attnprobe", *arguments]
+    environment = os.environ | {"OMP_NUM_THREADS": "2", "HF_HUB_OFFLINE": "1"}
     spent = []
     for _ in range(repetitions + 1):
         start = time.perf_counter()
-        done = subprocess.run(
-            [program, *arguments], env=environment(), capture_output=True, text=True, check=False
-        )
+        subprocess.run(command, env=environment, capture_output=True, check=True)
         spent.append(time.perf_counter() - start)
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1].replace("|", "/")
-            return Figure(name, None, "s", bar, aim, f"fails with {done.returncode}: {last[:60]}")
     note = f"fastest of {repetitions}; the first took {spent[0]:.2f} s"
     return Figure(name, min(spent[1:]), "s", bar, aim, note)

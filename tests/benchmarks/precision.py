@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from figures import Figure
 from ratios import CASES, as_figure, build_census, paired_ratios
-from shapes import random_batch
 from torch import nn
 from transformers import AutoModel, AutoTokenizer, PreTrainedModel
 
 import attnprobe
 from attnprobe.corpus.open import read_documents
 from attnprobe.corpus.source import EMBEDDED, Source
+from attnprobe.statistics import census_statistics
 
 DEMO = Path(attnprobe.__file__).parent / "demo"
 #: Flags of /proc/cpuinfo: products of bfloat16, and of bytes.
@@ -28,17 +28,17 @@ def precision_costs(*, quick: bool) -> Iterator[Figure]:
 
     Nothing is measured where the processor lacks instructions for it, which torch would then emulate.
     """
-    here = _flags()
-    known = {name for name, flags in FLAGS.items() if here.intersection(flags)}
-    for name, flags in FLAGS.items():
-        if name not in known:
-            yield Figure(f"census in {name}", None, note=f"the processor has none of {', '.join(flags)}")
+    about = Path("/proc/cpuinfo")
+    words = about.read_text(encoding="utf-8").split() if about.exists() else []
+    known = {name for name, flags in FLAGS.items() if not set(flags).isdisjoint(words)}
+    for name in FLAGS.keys() - known:
+        yield Figure(f"census in {name}", None, note=f"the processor has none of {', '.join(FLAGS[name])}")
     for case in CASES[:2] if quick else CASES:
-        batch, checkpoint = random_batch(case.sequences, case.length), case.shape.checkpoint()
-        precise = build_census(checkpoint, case.shape, batch)
+        checkpoint, batch = case.build()
+        precise = build_census(checkpoint, case.shape, batch, census_statistics())
         for name in sorted(known):
             model = _convert(checkpoint.model, name)
-            faster = build_census(replace(checkpoint, model=model), case.shape, batch)
+            faster = build_census(replace(checkpoint, model=model), case.shape, batch, census_statistics())
             ratios = [1 / ratio for ratio in paired_ratios(precise, faster, 3 if quick else 9)]
             yield replace(as_figure(f"census in {name} over float32, {case.name}", ratios), gain=True)
     for name in sorted(known):
@@ -67,20 +67,12 @@ def _movements(name: str) -> Iterator[Figure]:
             for some in (model, _convert(model, name))
         )
     columns = [column for column in precise if f"{column}_se" in precise]
+    errors = precise[[f"{column}_se" for column in columns]].to_numpy()
     # A column whose error is 0 is the same for every text.
-    shifts = (precise[columns] - moved[columns]).abs() / precise[[f"{c}_se" for c in columns]].to_numpy()
-    shifts = shifts[precise[[f"{c}_se" for c in columns]].to_numpy() > 0]
+    shifts = ((precise[columns] - moved[columns]).abs() / errors)[errors > 0]
     worst = shifts.max()
     cells = shifts.stack()
     note = f"{worst.idxmax()}; {len(precise)} heads x {len(columns)} columns, {len(texts)} texts"
     yield Figure(f"census of demo in {name}, largest shift over its error", float(worst.max()), note=note)
     within = 100 * float((cells < 1).mean())
     yield Figure(f"census of demo in {name}, numbers that move by less than their error", within, "%")
-
-
-def _flags() -> set[str]:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return set()
-    return next((set(line.split()) for line in lines if line.startswith("flags")), set())

@@ -32,26 +32,30 @@ class NoText:
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of a BERT."""
+    """The shape of a BERT, or of a DeBERTa-v3, whose attention no registry knows."""
 
     layers: int
     heads: int
     width: int
     positions: int = 512
+    deberta: bool = False
 
     def model(self, implementation: str = "sdpa") -> PreTrainedModel:
-        """Build it with random weights, the same at each call."""
+        """Build it with random weights, the same at each call; a DeBERTa's attention is always its own."""
         torch.manual_seed(0)
-        config = BertConfig(
-            vocab_size=VOCABULARY,
-            num_hidden_layers=self.layers,
-            num_attention_heads=self.heads,
-            hidden_size=self.width,
-            intermediate_size=4 * self.width,
-            max_position_embeddings=self.positions,
-            attn_implementation=implementation,
-        )
-        return BertModel(config, add_pooling_layer=False).eval()
+        sizes = {
+            "vocab_size": VOCABULARY, "num_hidden_layers": self.layers, "num_attention_heads": self.heads,
+            "hidden_size": self.width, "intermediate_size": 4 * self.width,
+            "max_position_embeddings": self.positions,
+        }  # fmt: skip
+        if not self.deberta:
+            config = BertConfig(**sizes, attn_implementation=implementation)
+            return BertModel(config, add_pooling_layer=False).eval()
+        config = DebertaV2Config(
+            **sizes, relative_attention=True, position_buckets=256, norm_rel_ebd="layer_norm",
+            share_att_key=True, pos_att_type=["p2c", "c2p"], position_biased_input=False, type_vocab_size=0,
+        )  # fmt: skip
+        return DebertaV2Model(config).eval()
 
     def checkpoint(self) -> Checkpoint:
         """Build it as the census takes it."""
@@ -65,34 +69,8 @@ class Shape:
         return Architecture(model_type, self.layers, self.heads, width, way, (), (), sites, kinds)
 
 
-@dataclass(frozen=True)
-class DebertaShape(Shape):
-    """The shape of a DeBERTa-v3, whose attention no registry knows."""
-
-    def model(self, implementation: str = "eager") -> PreTrainedModel:
-        """Build it with random weights, the same at each call; its attention is always its own."""
-        torch.manual_seed(0)
-        config = DebertaV2Config(
-            vocab_size=VOCABULARY,
-            num_hidden_layers=self.layers,
-            num_attention_heads=self.heads,
-            hidden_size=self.width,
-            intermediate_size=4 * self.width,
-            max_position_embeddings=self.positions,
-            relative_attention=True,
-            position_buckets=256,
-            norm_rel_ebd="layer_norm",
-            share_att_key=True,
-            pos_att_type=["p2c", "c2p"],
-            position_biased_input=False,
-            type_vocab_size=0,
-            attn_implementation=implementation,
-        )
-        return DebertaV2Model(config).eval()
-
-
 BERT_BASE = Shape(layers=12, heads=12, width=768)
-DEBERTA_BASE = DebertaShape(layers=12, heads=12, width=768)
+DEBERTA_BASE = Shape(layers=12, heads=12, width=768, deberta=True)
 MINILM = Shape(layers=6, heads=12, width=384)
 LONG = Shape(layers=2, heads=12, width=768, positions=8192)
 TINY = Shape(layers=2, heads=4, width=64)

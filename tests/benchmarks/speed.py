@@ -10,21 +10,14 @@ import argparse
 import sys
 
 import torch
-from calls import call_costs
-from cores import process_gains, thread_gains
+from calls import call_costs, callback_costs
 from figures import show
-from interventions import (
-    ablation_costs,
-    gradient_costs,
-    pruning_gains,
-    relevance_costs,
-)
-from kernel import kernel_speed
+from interventions import ablation_costs, gradient_costs, pruning_gains, relevance_costs
 from links import link_costs
-from memory import length_memory, text_memory
-from page import page_milliseconds
+from pages import page_milliseconds, report_figures
 from pictures import picture_seconds
 from precision import precision_costs
+from processes import length_memory, process_gains, text_memory, thread_gains
 from ratios import (
     all_pairs_costs,
     census_costs,
@@ -35,8 +28,6 @@ from ratios import (
     tap_costs,
     today_costs,
 )
-from report import report_figures
-from training import callback_costs
 
 MEASUREMENTS = {
     "census": census_costs,
@@ -55,7 +46,6 @@ MEASUREMENTS = {
     "ablation": ablation_costs,
     "callback": callback_costs,
     "pruning": pruning_gains,
-    "kernel": kernel_speed,
     "threads": thread_gains,
     "processes": process_gains,
     "text-memory": text_memory,

@@ -153,23 +153,3 @@ def test_arrow_keys_walk_a_heat_map(opened):
         ring, chart = (page.locator(one).bounding_box() for one in (".mark", ".chart"))
         assert chart["x"] <= ring["x"] <= ring["x"] + ring["width"] <= chart["x"] + chart["width"]
     seen.assert_silent()
-
-
-def test_arrow_keys_walk_the_cells_of_a_head_and_enter_chooses(opened, saved):
-    seen = opened("view of a map", 380)
-    view = attnprobe.view(saved("bert"), TEXT, layer=1, head=2, draw="map")
-    page, rows, labels = seen.page, view.attention["encoder"][1, 2], view.tokens["encoder"][0]
-    page.focus("#drawing .map")
-    for key, query, other in (
-        ("ArrowDown", 0, 0), ("ArrowDown", 1, 0), ("ArrowRight", 1, 1), ("End", 1, len(labels) - 1),
-        ("ArrowUp", 0, len(labels) - 1), ("ArrowUp", 0, len(labels) - 1), ("Home", 0, 0), ("ArrowDown", 1, 0),
-    ):  # fmt: skip
-        press(page, key)
-        said = page.inner_text("#readout").replace("\u2068", "").replace("\u2069", "")
-        assert said == f"{labels[query]} → {labels[other]}: {rows[query, other]:.4f}"
-    press(page, "Enter")
-    assert page.input_value("#from") == "1"
-    assert page.get_attribute("#drawing .map", "aria-label").startswith(
-        "Layer 1, head 2: who attends to whom."
-    )
-    seen.assert_silent()

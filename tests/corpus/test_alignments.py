@@ -5,7 +5,6 @@ import gzip
 import pytest
 
 import attnprobe
-from attnprobe.cli.app import run
 from attnprobe.corpus.alignments import align_documents, read_joined, read_parallel
 from attnprobe.corpus.document import Document, Span
 from attnprobe.errors import AttnprobeError
@@ -127,25 +126,3 @@ def test_the_same_from_files_tables_and_lists(files, saved):
     accuracy = attnprobe.links(model, folder / "both", alignments=folder / "gold", min_links=1, by="head")
     counted = accuracy.to_pandas().query("attention == 'cross'").groupby("label").n.first().to_dict()
     assert counted == {"all": 14, "sure": 10, "possible": 4}
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["-d", "t.en", "--alignments", "gold"], "name the file of the second texts with --targets"),
-        (["-d", "both", "--targets", "t.de"], "name the file of the alignments"),
-        (["-d", "both", "--alignments", "none"], "There is no file none"),
-        (["-d", "t.csv", "--text-column", "en", "--alignments", "gold"], "with --target-column"),
-        (["-d", "t.csv", "--text-column", "en", "--targets", "t.de", "--alignments", "gold"], "it out"),
-        (["-d", "both", "--alignments", "gold", "--one-based"], "see --one-based"),
-        (["--metric", "aer"], "give each a target that a decoder reads, or a text_pair"),
-        (["-d", "both", "--alignments", "gold", "--metric", "aer", "--labels", "sure"], "leave out --labels"),
-    ],
-)  # fmt: skip
-def test_what_is_refused(words, said, files, capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(files[0])
-    assert run(["links", "demo", *words, "-o", "out.csv"]) == 2
-    captured = capsys.readouterr()
-    assert said in " ".join(captured.err.split())
-    assert len(captured.err.splitlines()) == 1
-    assert not (tmp_path / "out.csv").exists()

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
@@ -67,7 +67,7 @@ def tokenizer(tiny):
     return lambda name: built if name == "sentencepiece" else tiny(name)[1]
 
 
-@pytest.fixture(params=["bert", "roberta", "gpt2", "llama"])
+@pytest.fixture(params=["bert", "roberta"])
 def name(request):
     return request.param
 
@@ -83,7 +83,9 @@ STRANGE = st.lists(
     min_size=1,
     max_size=12,
 ).map(lambda parts: "".join(word + blanks for word, blanks in parts))
-TOKENIZERS = ["bert", "roberta", "gpt2", "t5", "sentencepiece"]
+TOKENIZERS = ["bert", "roberta", "sentencepiece"]
+#: How many texts are drawn for each.
+TRIES = settings(max_examples=30)
 
 
 def covering(offsets, word):
@@ -94,6 +96,7 @@ def covering(offsets, word):
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
+@TRIES
 @given(text=STRANGE, room=st.integers(1, 9))
 @example(text="dogs café 東京は雨 👩\u200d👧 שָׁלוֹם", room=3)
 def test_words_are_the_tokens_of_their_characters(tokenizer, name, text, room):
@@ -116,8 +119,9 @@ def test_words_are_the_tokens_of_their_characters(tokenizer, name, text, room):
         )
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta", "t5", "sentencepiece"])
+@pytest.mark.parametrize("name", TOKENIZERS)
 @pytest.mark.parametrize("side", ["right", "left"])
+@TRIES
 @given(first=STRANGE, second=STRANGE, longest=st.integers(6, 40))
 @example(first="👩\u200d👧 dogs", second="👍🏽 東京は雨", longest=9)
 def test_pairs_that_are_truncated(tokenizer, name, side, first, second, longest):
@@ -259,14 +263,6 @@ class TestLinks:
     def test_nothing_is_asked(self, source, target):
         """Without the source, without a right answer, or without a wrong one."""
         assert convert_link(self.LINK, self.there(*source), self.there(*target)) is None
-
-    def test_backward(self):
-        assert convert_link(self.LINK, self.there(0), self.there(2, 4, 6), "backward") is None
-        open_link = Link(Span(0, 1), Span(2, 3), "x", (), (Span(4, 5),), (("last", Span(6, 7)),))
-        found = convert_link(open_link, self.there(0), self.there(2, 4, 6), "backward")
-        assert found == TokenLink(
-            TokenSpan(0, 1), TokenSpan(2, 3), "x", also=(TokenSpan(4, 5),), asks="backward"
-        )
 
 
 def test_a_character_that_lost_a_byte_is_gone():

@@ -58,11 +58,6 @@ class TestStore:
         with SequenceStore(10) as store:
             yield store.extend(self.SEQUENCES)
 
-    def test_gives_back_what_went_in_in_any_order(self, store: SequenceStore):
-        for index in (3, 0, 2, 1, 1):
-            assert store.ids(index).tolist() == self.SEQUENCES[index].ids
-            assert store.second(index) == self.SEQUENCES[index].second
-
     def test_the_file_is_gone_afterwards(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         store = SequenceStore(10)
@@ -73,17 +68,18 @@ class TestStore:
             store.ids(0)
 
 
+@pytest.fixture
+def tokenizer(
+    tiny: Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]],
+) -> PreTrainedTokenizerFast:
+    return tiny("bert")[1]
+
+
 class TestFeatures:
     """What is known about the tokens of a batch."""
 
     TEXTS = ("the dog , late", "is it late ?", "a bird", "the [SEP] dog [MASK] !!")
     PAIR = ("a bird", ". stone")
-
-    @pytest.fixture
-    def tokenizer(
-        self, tiny: Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
-    ) -> PreTrainedTokenizerFast:
-        return tiny("bert")[1]
 
     @pytest.fixture
     def batches(self, tokenizer: PreTrainedTokenizerFast) -> Iterator[Callable[..., Batches]]:

@@ -1,4 +1,4 @@
-"""Which reader takes a file, and sources of coreference as they are opened elsewhere."""
+"""Which reader takes a file of coreference; GAP, whose rows become a question each."""
 
 import gzip
 import hashlib
@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from attnprobe.corpus.open import open_anything
+from attnprobe.corpus.document import Span
+from attnprobe.corpus.open import open_anything, read_coreference
 from attnprobe.corpus.source import STDIN, Source
 from attnprobe.errors import AttnprobeError
 
@@ -60,3 +61,76 @@ def test_standard_input_and_text_by_content(tmp_path, monkeypatch, content, byte
 def test_what_holds_no_coreference(spec, says):
     with pytest.raises(AttnprobeError, match=says):
         sources(spec)
+
+
+HEADER = ["ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref"]
+TEXT = "Zoë 𠮷ster met Ida Orr , Jr. before she sang."
+
+
+def cells(text=TEXT, pronoun="she", a=("Zoë 𠮷ster", "TRUE"), b=("Ida Orr , Jr.", "FALSE"), at=()):
+    """Give the cells of a row; an offset is the right one unless ``at`` says otherwise."""
+    right = {"Pronoun": text.rindex(f" {pronoun}") + 1, "A": text.index(a[0]), "B": text.index(b[0])}
+    offsets = {name: str(offset) for name, offset in (right | dict(at)).items()}
+    return ["row-7", text, pronoun, offsets["Pronoun"], a[0], offsets["A"], a[1], b[0], offsets["B"], b[1]]
+
+
+def read(*rows, header=HEADER, end="\n"):
+    return list(read_coreference(["\t".join(row) + end for row in [header, *rows]], "gap.tsv"))
+
+
+def words(document, spans):
+    return [document.text[span.start : span.stop] for span in spans]
+
+
+def test_a_row():
+    (document,) = read(cells())
+    (link,) = document.annotation.links
+    assert document.text == TEXT
+    assert words(document, [link.source, link.target]) == ["she", "𠮷ster"]
+    assert words(document, link.candidates) == ["𠮷ster", "Jr."]
+    assert (link.also, link.label) == ((), "pronoun|feminine")
+    guesses = [(rule, *words(document, [span])) for rule, span in link.guesses]
+    assert guesses == [("nearest", "Jr."), ("first", "𠮷ster"), ("nearest proper", "Jr.")]
+
+
+def test_names_behind_the_pronoun():
+    text = "While she sang, Ann Low met Bea."
+    (document,) = read(cells(text, a=("Bea", "TRUE"), b=("Ann Low", "TRUE")))
+    (link,) = document.annotation.links
+    assert words(document, [link.target, *link.also]) == ["Low", "Bea"]
+    assert words(document, link.candidates) == ["Low", "Bea"]
+    assert dict(link.guesses) == {
+        "nearest": Span(20, 23),
+        "nearest proper": Span(20, 23),
+        "first": Span(20, 23),
+    }
+
+
+def test_rows_without_an_antecedent_are_left_out():
+    neither = cells(a=("Zoë 𠮷ster", "false"))
+    assert len(read(neither, cells(), neither)) == 1
+    with pytest.raises(AttnprobeError, match=r"gap.tsv holds no row in which A or B"):
+        read(neither)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        cells(at={"Pronoun": 3}),
+        cells(at={"B": 15}),  # where UTF-16 counts one more for the letter that lies beyond its first plane
+        cells(at={"A": "9" * 5000}),
+        cells(at={"A": ""}),
+        cells(a=("", "TRUE")),
+        cells(a=("Zoë 𠮷ster", "perhaps")),
+        cells()[:-1],
+    ],
+)
+def test_rows_that_do_not_fit(row):
+    with pytest.raises(AttnprobeError, match=r"line 3 of gap.tsv has"):
+        read(cells(), row)
+
+
+@pytest.mark.parametrize("header", [["text", "label"], [*HEADER[:-1], "A"], [*HEADER, "TEXT"]])
+def test_other_tables(header):
+    with pytest.raises(AttnprobeError, match=r"gap.tsv is no file of GAP"):
+        read(header=header)

@@ -1,14 +1,10 @@
 """From files to pixels and samples; a broken file ends in one sentence."""
 
-import contextlib
 import struct
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from attnprobe.corpus.media import count_samples, read_image, read_image_size, read_sound
 from attnprobe.errors import AttnprobeError
@@ -45,14 +41,9 @@ class TestImages:
     @pytest.mark.parametrize(
         ("orientation", "turned"),
         [
-            (1, lambda a: a),
-            (2, lambda a: a[:, ::-1]),
             (3, lambda a: a[::-1, ::-1]),
-            (4, lambda a: a[::-1]),
             (5, lambda a: a.swapaxes(0, 1)),
             (6, lambda a: np.rot90(a, -1)),
-            (7, lambda a: a[::-1, ::-1].swapaxes(0, 1)),
-            (8, np.rot90),
         ],
     )
     def test_turned_as_the_camera_says(self, image, pixels, tmp_path, orientation, turned):
@@ -117,46 +108,13 @@ class TestSound:
         expected = 0.5 * np.sin(2 * np.pi * 440 * np.arange(RATE) / RATE)
         np.testing.assert_allclose(found[inside], expected[inside], atol=2e-3)
 
-    @pytest.mark.parametrize("rate", [11_025, 16_000, 44_100])
-    @pytest.mark.parametrize("frames", [1, 999])
+    @pytest.mark.parametrize(("rate", "frames"), [(11_025, 999), (16_000, 1), (44_100, 999)])
     def test_the_length_is_known_beforehand(self, write, rate, frames):
         path = write(np.zeros(frames), rate)
         assert count_samples(path, 24_000) == len(read_sound(path, 24_000))
 
     @pytest.mark.parametrize("content", [b"", b"these are words", b"RIFF\x24\x00\x00\x00WAVEfmt ", b"fLaC"])
-    @pytest.mark.parametrize("name", ["a.wav", "a.flac", "a.mp3"])
-    def test_no_sound(self, tmp_path, content, name):
-        (path := tmp_path / name).write_bytes(content)
-        assert f"{name} is damaged" in sentence(read_sound, path, RATE)
-        assert f"{name} is damaged" in sentence(count_samples, path, RATE)
-
-
-PICTURES = [b"", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", b"GIF89a", b"\xff\xd8\xff\xe0", b"II*\0", b"BM"]
-WAV = b"RIFF\xff\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0"
-
-
-@settings(max_examples=60)
-@given(
-    head=st.sampled_from(PICTURES),
-    rest=st.binary(max_size=200),
-)
-def test_whatever_is_in_an_image(tmp_path_factory: pytest.TempPathFactory, head: bytes, rest: bytes):
-    pytest.importorskip("PIL")
-    path = tmp_path_factory.getbasetemp() / "any.png"
-    path.write_bytes(head + rest)
-    _read_or_told(path, read_image, read_image_size)
-
-
-@settings(max_examples=60)
-@given(head=st.sampled_from([b"", WAV, b"fLaC", b"OggS", b"\xff\xfb", b"ID3"]), rest=st.binary(max_size=200))
-def test_whatever_is_in_sound(tmp_path_factory: pytest.TempPathFactory, head: bytes, rest: bytes):
-    pytest.importorskip("soundfile")
-    path = tmp_path_factory.getbasetemp() / "any.wav"
-    path.write_bytes(head + rest)
-    _read_or_told(path, lambda p: read_sound(p, RATE), lambda p: count_samples(p, RATE))
-
-
-def _read_or_told(path: Path, *reads):
-    for read in reads:
-        with contextlib.suppress(AttnprobeError):
-            read(path)
+    def test_no_sound(self, tmp_path, content):
+        (path := tmp_path / "a.wav").write_bytes(content)
+        assert "a.wav is damaged" in sentence(read_sound, path, RATE)
+        assert "a.wav is damaged" in sentence(count_samples, path, RATE)

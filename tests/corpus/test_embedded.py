@@ -62,21 +62,6 @@ def read():
 SENTENCES = read()
 
 
-def test_the_sentences_are_the_first_of_each_file_of_the_package():
-    plain = {
-        name.removesuffix(".txt"): stream.read().decode().splitlines()
-        for stream, name in open_embedded(Embedded.SENTENCES)
-    }
-    found = {name: [] for name in plain}
-    for sentence in SENTENCES:
-        name, _, number = sentence.metadata["sent_id"].rpartition("-")
-        found[name].append(sentence.metadata["text"])
-        assert int(number) == len(found[name])
-    for name, sentences in found.items():
-        assert len(sentences) >= 60
-        assert sentences == plain[name][: len(sentences)]
-
-
 def test_the_reader_finds_every_link():
     documents = list(read_embedded(Embedded.TREEBANK))
     assert [document.text for document in documents] == [one.metadata["text"] for one in SENTENCES]

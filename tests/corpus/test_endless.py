@@ -62,7 +62,7 @@ def test_a_device_that_never_ends():
 
 @pytest.mark.parametrize(
     "name",
-    ["bomb.txt.gz", "bomb.parquet.gz", "bomb.conllu.gz", "bomb.txt.bz2", "bomb.csv.xz", "bomb.txt.zst"],
+    ["bomb.txt.gz", "bomb.parquet.gz", "bomb.txt.bz2", "bomb.csv.xz", "bomb.txt.zst"],
 )
 def test_what_unpacks_beyond_all_proportion_is_given_up(tmp_path, monkeypatch, name):
     monkeypatch.setattr(packing, "FREELY", 1 << 16)
@@ -85,7 +85,7 @@ def test_text_is_unpacked_whatever_its_size(tmp_path, monkeypatch):
     """Even such as a program writes, with few words."""
     monkeypatch.setattr(packing, "FREELY", 1 << 10)
     words = random.Random(0)
-    lines = [" ".join(words.choices(["the", "a", "dog"], k=9)) for _ in range(20_000)]
+    lines = [" ".join(words.choices(["the", "a", "dog"], k=9)) for _ in range(5_000)]
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     assert [document.text for document in read_documents(Source(str(path)))] == lines

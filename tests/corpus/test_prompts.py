@@ -14,7 +14,7 @@ WORDS = find_words(TEXT)
 LINKS = tuple(Link(one, other, "next") for one, other in pairwise(WORDS))
 
 
-@pytest.fixture(params=["bert", "roberta", "gpt2", "llama", "t5"])
+@pytest.fixture(params=["bert", "roberta", "t5"])
 def tokenizer(request, tiny):
     return tiny(request.param)[1]
 
@@ -28,7 +28,7 @@ def spell_links(tokenizer, sequence):
     return [tuple(spell(tokenizer, sequence, pair)) for pair in ends]
 
 
-@pytest.mark.parametrize("prompt", ["the red house by ", "stop:", "Represent the river bank for a train: "])
+@pytest.mark.parametrize("prompt", ["the red house by ", "stop:"])
 class TestPrompts:
     def test_words_and_links(self, tokenizer, prompt):
         document = Document(TEXT, annotation=Annotation(WORDS, LINKS))
@@ -41,8 +41,8 @@ class TestPrompts:
         assert len(found) == len(WORDS)
         assert spell_links(tokenizer, prompted)[1:] == spell_links(tokenizer, plain)[1:]
 
-    @pytest.mark.parametrize("room", [3, 5])
-    def test_windows(self, tokenizer, prompt, room):
+    def test_windows(self, tokenizer, prompt):
+        room = 3
         bare = tokenizer(prompt, add_special_tokens=False)["input_ids"]
         framed = len(tokenizer("a")["input_ids"]) - len(tokenizer("a", add_special_tokens=False)["input_ids"])
         reader = SequenceReader(tokenizer, len(bare) + framed + room, prompt=prompt)

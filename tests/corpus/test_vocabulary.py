@@ -44,10 +44,8 @@ def marked(tokenizer: Tokenizers) -> Callable[..., dict[str, list[str]]]:
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    (",", True), ("...", True), ("?!", True), ("—", True), ("«", True), ("。", True), ("¿", True),
-    ("“", True), ("$", True), ("+", True), ("`", True), ("~", True), ("^", True), ("_", True), ("'", True),
-    ("", False), (" ", False), ("a", False), ("a.", False), ("3", False), ("€", False), ("½", False),
-    (". .", False), ("東", False), ("\ufffd", False),
+    (",", True), ("?!", True), ("。", True), ("$", True), ("_", True),
+    ("", False), ("a.", False), ("3", False), ("€", False), (". .", False), ("東", False),
 ])  # fmt: skip
 def test_is_punctuation(text: str, expected: bool):
     assert is_punctuation(text) is expected
@@ -132,22 +130,8 @@ class TestRare:
         assert (np.diff(found.rare[np.argsort(found.order)]) >= 0).all()
 
 
-class TestTies:
-    """What the text can't tell apart is known, so that it can be said."""
-
-    def test_at_the_last_place(self):
-        found = rank_types(np.array([14, 2, 1, 1, 1, 1]), NOTHING)
-        assert found.once == 0.2
-
-
 class TestFile:
     """Frequencies from a file."""
-
-    @pytest.fixture
-    def tokenizer(
-        self, tiny: Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
-    ) -> Callable[[str], PreTrainedTokenizerFast]:
-        return lambda name: tiny(name)[1]
 
     @pytest.fixture
     def read(
@@ -173,7 +157,6 @@ class TestFile:
             read(f"the\t1\ncat\t2\n{line}\n")
 
     @pytest.mark.parametrize(("content", "name", "pattern"), [
-        ("", "list.tsv", "none of its words is a token"),
         ("qqqq\t4\n", "list.tsv", "none of its words is a token"),
         (b"\xff\xfe\t1\n", "list.tsv", "is not UTF-16"),
         (b"\xff\t1\n", "list.tsv", "is not UTF-8"),

@@ -3,8 +3,9 @@
 import copy
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
+from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 import torch
 import transformers
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
@@ -34,7 +36,7 @@ from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import open_single_run
 from attnprobe.run.progress import Progress, SilentProgress
 
-LAYERS, CLASSES = 3, 3
+CLASSES = 3
 KINDS = {
     "classification": CLASSIFICATION,
     "masked-lm": MASKED_LM,
@@ -48,9 +50,9 @@ KINDS = {
 #: What classification heads say of themselves.
 PROBLEMS = {"multi-label": "multi_label_classification", "regression": "regression"}
 ENTITIES = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+#: The linear layers that read what heads give.
 OUTPUT = re.compile(
-    r"(attention\.output\.dense|attention\.out_lin|albert_layers\.\d\.attention\.dense|attn\.Wo"
-    r"|self_attn\.o_proj|self_attn\.out_proj|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o"
+    r"(attention\.output\.dense|self_attn\.(o|out)_proj|(Self|EncDec)Attention\.o|encoder_attn\.out_proj"
     r"|attn\.c_proj)$"
 )
 
@@ -201,45 +203,13 @@ def labelled() -> Callable[..., Any]:
     return give
 
 
-@pytest.fixture
-def counted() -> Callable[[], tuple[dict[str, list[int]], Progress]]:
-    """Give a progress, and the steps of each of its stages."""
-
-    class Counted(SilentProgress):
-        def __init__(self) -> None:
-            self.steps: dict[str, list[int]] = {}
-
-        def stage(self, name: str, total: int | None) -> None:
-            self.now = self.steps[name] = []
-
-        def advance(self, steps: int) -> None:
-            self.now.append(steps)
-
-    def build() -> tuple[dict[str, list[int]], Progress]:
-        progress = Counted()
-        return progress.steps, progress
-
-    return build
-
-
 @pytest.fixture(scope="session")
 def cut_by_hand() -> Callable[[PreTrainedModel, NDArray[Any]], PreTrainedModel]:
     """Copy a model and zero the columns of its output projections that read closed heads; no hooks."""
 
     def build(model: PreTrainedModel, cut: NDArray[Any]) -> PreTrainedModel:
-        config = copy.deepcopy(model.config)
-        weights = model.state_dict()
-        if model.config.model_type == "albert":
-            config.num_hidden_groups = LAYERS
-            weights = {
-                key.replace("groups.0.", f"groups.{group}."): weight
-                for group in range(LAYERS)
-                for key, weight in weights.items()
-            }
-        scaled = type(model)(config).to(model.dtype)
-        scaled.load_state_dict(weights)
-        scaled.eval().requires_grad_(False)
-        readers = [m for name, m in scaled.base_model.named_modules() if OUTPUT.search(name)]
+        scaled = copy.deepcopy(model)
+        readers = [module for name, module in scaled.base_model.named_modules() if OUTPUT.search(name)]
         assert len(readers) == len(cut)
         for reader, row in zip(readers, torch.from_numpy(cut), strict=True):
             columns: Any = reader.weight.T if isinstance(reader, Conv1D) else reader.weight
@@ -262,17 +232,38 @@ def inputs_of() -> Callable[[PreTrainedTokenizerFast, Document], dict[str, Tenso
 
 
 @pytest.fixture
-def albert_losses(
+def losses(
     headed: Any, documents: Any, cut_by_hand: Any, inputs_of: Any
-) -> Callable[[NDArray[Any]], NDArray[np.float64]]:
-    """Give the loss of every text with masks (layer, head) in the weights of layers of their own."""
-    checkpoint, texts = headed("albert", "classification", double=True), documents("classification")
+) -> Callable[..., NDArray[np.float64]]:
+    """Give the loss of every text of the tiny BERT, or another classifier, with masks in the weights."""
 
-    def measure(masks: NDArray[Any]) -> NDArray[np.float64]:
+    def measure(masks: Any, checkpoint: Any = None, texts: Any = None) -> NDArray[np.float64]:
+        checkpoint = checkpoint or headed("bert", "classification", double=True)
+        texts = texts or documents("classification")
         model = cut_by_hand(checkpoint.model, np.asarray(masks, float))
-        with torch.no_grad():
-            logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in texts]
+        logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in texts]
         right = torch.tensor([text.label for text in texts])
-        return torch.nn.functional.cross_entropy(torch.stack(logits), right, reduction="none").numpy()
+        return cross_entropy(torch.stack(logits), right, reduction="none").double().numpy()
 
     return measure
+
+
+@pytest.fixture(scope="session")
+def hooked() -> Callable[..., AbstractContextManager[None]]:
+    """Show a hook what each output projection is given, call by call, and take what it returns."""
+
+    @contextmanager
+    def hook_readers(model: nn.Module, hook: Callable[[int, Tensor], Tensor | None]) -> Iterator[None]:
+        calls = count()
+
+        def before(_: nn.Module, given: tuple[Any, ...]) -> Any:
+            changed = hook(next(calls), given[0])
+            return None if changed is None else (changed, *given[1:])
+
+        with ExitStack() as stack:
+            for name, module in model.named_modules():
+                if OUTPUT.search(name):
+                    stack.callback(module.register_forward_pre_hook(before).remove)
+            yield
+
+    return hook_readers

@@ -4,10 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 from scipy.integrate import fixed_quad
-from torch.nn.functional import cross_entropy
 
 from attnprobe.intervention.gradient import (
     find_nodes,
@@ -19,21 +17,6 @@ from attnprobe.model.checkpoint import Checkpoint
 
 SHAPE = LAYERS, HEADS = 3, 4
 STEP = 1e-4
-
-
-@pytest.fixture
-def losses(headed: Any, documents: Any, cut_by_hand: Any, inputs_of: Any):
-    """Give the loss of every text with masks (layer, head) in the weights of the tiny BERT."""
-    checkpoint, texts = headed("bert", "classification", double=True), documents("classification")
-
-    def measure(masks: NDArray[Any]) -> NDArray[np.float64]:
-        model = cut_by_hand(checkpoint.model, np.asarray(masks, float))
-        with torch.no_grad():
-            logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in texts]
-        right = torch.tensor([text.label for text in texts])
-        return cross_entropy(torch.stack(logits), right, reduction="none").numpy()
-
-    return measure
 
 
 def integrate_by_hand(
@@ -51,12 +34,6 @@ def integrate_by_hand(
         return (sides[0] - sides[1]) / (2 * STEP)
 
     return np.asarray(fixed_quad(lambda ts: np.stack([slope(t) for t in ts], -1), 0, 1, n=nodes)[0])
-
-
-def differ(losses: Any, layers: list[int], at: NDArray[Any]) -> NDArray[np.float64]:
-    closed = np.asarray(at, float).copy()
-    closed[layers] = 0
-    return losses(np.asarray(at, float)) - losses(closed)
 
 
 @pytest.mark.parametrize("number", [1, 2, 4, 7])
@@ -86,8 +63,10 @@ def test_heads_add_up(headed: Any, documents: Any, benched: Any, losses: Any):
     with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
         found = integrate_gradients(bench, 12)
     for layer in range(LAYERS):
-        apart = differ(losses, [layer], np.ones(SHAPE))
-        assert found.signed.average[layer].sum() == pytest.approx(apart.mean(), abs=1e-9)
+        closed = np.ones(SHAPE)
+        closed[layer] = 0
+        change = losses(np.ones(SHAPE)) - losses(closed)
+        assert found.signed.average[layer].sum() == pytest.approx(change.mean(), abs=1e-9)
 
 
 def test_some_heads_are_off(headed: Any, documents: Any, benched: Any, losses: Any):

@@ -22,33 +22,10 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.sums.inference import SIGNIFICANT
 
 LAYERS, HEADS = 3, 4
-WORDS = [
-    "the",
-    "river",
-    "bank",
-    "was",
-    "slow",
-    "a",
-    "bird",
-    "ran",
-    "over",
-    "red",
-    "house",
-    "dog",
-    "cat",
-    "stone",
-]
+WORDS = "the river bank was slow a bird ran over red house dog cat stone".split()  # noqa: SIM905
 
 
-def losses(checkpoint: Any, texts: Any, inputs_of: Any, cut_by_hand: Any, mask: Any) -> Any:
-    model = cut_by_hand(checkpoint.model, np.asarray(mask, float))
-    with torch.no_grad():
-        logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in texts]
-    right = torch.tensor([text.label for text in texts])
-    return torch.nn.functional.cross_entropy(torch.stack(logits), right, reduction="none").numpy()
-
-
-def test_proposals_by_hand(headed: Any, documents: Any, benched: Any, inputs_of: Any, cut_by_hand: Any):
+def test_proposals_by_hand(headed: Any, documents: Any, benched: Any, losses: Any):
     """Changes of finite differences of models with scaled columns."""
     checkpoint, texts = headed("bert", "classification", double=True), documents("classification")[:5]
     with benched(checkpoint, texts, "classification") as bench:
@@ -64,7 +41,7 @@ def test_proposals_by_hand(headed: Any, documents: Any, benched: Any, inputs_of:
                 mask[off] = 0
             mask[by] = side
             mask = mask.reshape(LAYERS, HEADS)
-            found.append(losses(checkpoint, texts, inputs_of, cut_by_hand, mask).mean())
+            found.append(losses(mask, checkpoint, texts).mean())
         return (found[0] - found[1]) / (2 * step)
 
     for one in some:
@@ -84,7 +61,7 @@ def test_bilinear_losses_are_proposed_exactly():
     assert agree_both_ways(changed).tolist() == [[0, 3.0], [3.0, 0]]
 
 
-def test_confirmed_by_hand(headed: Any, documents: Any, benched: Any, inputs_of: Any, cut_by_hand: Any):
+def test_confirmed_by_hand(headed: Any, documents: Any, benched: Any, losses: Any):
     checkpoint, texts = headed("bert", "classification", double=True), documents("classification")
     pairs = [((0, 1), (2, 3)), ((1, 0), (1, 2))]
     with benched(checkpoint, texts, "classification") as bench:
@@ -94,7 +71,7 @@ def test_confirmed_by_hand(headed: Any, documents: Any, benched: Any, inputs_of:
         mask = np.ones((LAYERS, HEADS))
         for head in heads:
             mask[head] = 0
-        return losses(checkpoint, texts, inputs_of, cut_by_hand, mask)
+        return losses(mask)
 
     for column, (one, other) in enumerate(pairs):
         expected = without(one, other) - without(one) - without(other) + without()

@@ -13,9 +13,7 @@ import attnprobe
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import head_relevance
-from attnprobe.intervention.pruning.criterion import Criterion
-from attnprobe.intervention.pruning.orders import measure_importance
-from attnprobe.intervention.task import TaskData, build_metric
+from attnprobe.intervention.task import TaskData
 from attnprobe.model import relevance as rules
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.gates import gate_attention
@@ -98,9 +96,6 @@ class TestValues:
         with benched(checkpoint, some, kind, batch_tokens=4096) as bench:
             assert bench.objective.name == kind
             assert bench.objective.explains
-            assert bench.model.check_methods(["lrp"]).conservation.startswith(
-                "without biases, all that is explained"
-            )
             expected = by_hand(bench)
             together = head_relevance(bench)
         with benched(checkpoint, some, kind, batch_tokens=1) as bench:
@@ -130,36 +125,15 @@ class TestValues:
         assert np.abs(found - whole)[closed].max() > 1e-3
 
 
-def test_prune_removes_the_least_relevance_first(headed: Headed, documents: Any, benched: Any):
-    """Heads of all layers are compared as they are; those that are off are worth nothing."""
-    with benched(headed("bert", "classification"), documents("classification")) as bench:
-        metric = build_metric("loss", bench, 42)
-        size = head_relevance(bench).size.average
-        np.testing.assert_array_equal(measure_importance(Criterion.parse("lrp"), bench, metric), size)
-        at = np.ones(SHAPE, bool)
-        at[1, 2] = False
-        found = measure_importance(Criterion.parse("lrp"), bench, metric, at)
-        assert found[1, 2] == 0
-        assert (found[at] > 0).all()
-        assert not np.allclose(found[at], size[at])
-
-
-# From end to end
-
-TEXTS = [
-    "The parcel came late.", "Who rang?", "It rained all night, and the river rose.", "A bird sat there.",
-    "Nobody knew the house.", "They walked home.", "He sold the boat.", "Is it late?",
-]  # fmt: skip
-
-
 def test_lost_relevance_is_refused_everywhere(monkeypatch: pytest.MonkeyPatch):
+    texts = ["The parcel came late.", "Who rang?", "A bird sat there.", "They walked home."]
     monkeypatch.delitem(rules._RULES, "gelu")
     says = "relevance .* can't be told: without biases, .* use gradient instead"
     for ask in (
-        lambda: attnprobe.importance("demo", TEXTS, method="lrp"),
-        lambda: attnprobe.prune("demo", TEXTS, by="lrp"),
-        lambda: attnprobe.correlate(TEXTS[:4], TEXTS[4:], "demo", measure="lrp"),
+        lambda: attnprobe.importance("demo", texts, method="lrp"),
+        lambda: attnprobe.prune("demo", texts, by="lrp"),
+        lambda: attnprobe.correlate(texts[:2], texts[2:], "demo", measure="lrp"),
     ):
         with pytest.raises(AttnprobeError, match=says):
             ask()
-    attnprobe.importance("demo", TEXTS)
+    attnprobe.importance("demo", texts)

@@ -1,14 +1,12 @@
 """Means and other examples' outputs in the place of heads', against loops with hooks written by hand."""
 
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import tabulate_ablation
@@ -16,39 +14,17 @@ from attnprobe.intervention.replacing import LEAST_POOL, ResampledExamples, buil
 from attnprobe.intervention.task import build_metric
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 
-READERS = re.compile(
-    r"(attention\.output\.dense|attention\.out_lin|attn\.Wo|self_attn\.o_proj|self_attn\.out_proj"
-    r"|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o|attn\.c_proj)$"
-)
 CASES = [("bert", "classification"), ("llama", "causal-lm"), ("t5", "seq2seq")]
 each_case = pytest.mark.parametrize(
     ("name", "kind"), [*CASES[:2], pytest.param(*CASES[2], marks=pytest.mark.slow)]
 )
 
 
-@contextmanager
-def hooked(model: nn.Module, heads: int, hook: Callable[[int, Tensor], Tensor]) -> Iterator[None]:
-    """Change what output projections read, (batch, query, head, width), by hand."""
-    calls: list[int] = []
-
-    def enter(_: nn.Module, arguments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        calls.append(0)
-        return (hook(len(calls) - 1, arguments[0].unflatten(-1, (heads, -1))).flatten(-2), *arguments[1:])
-
-    readers = [module for name, module in model.named_modules() if READERS.search(name)]
-    removes = [reader.register_forward_pre_hook(enter) for reader in readers]
-    try:
-        yield
-    finally:
-        for removed in removes:
-            removed.remove()
-
-
 class ByHand:
     """Each example alone, its own tokens and outputs."""
 
-    def __init__(self, bench: Any) -> None:
-        self.bench, (self.layers, self.heads) = bench, bench.model.shape
+    def __init__(self, bench: Any, hooked: Any) -> None:
+        self.bench, self.hooked, (self.layers, self.heads) = bench, hooked, bench.model.shape
         self.model = bench.model.checkpoint.body
         self.kinds = bench.model.architecture.kinds
         self.members = bench.corpus.batches.members
@@ -58,7 +34,10 @@ class ByHand:
         return self.bench.corpus.batches.read(np.array([member]))
 
     def loss(self, member: int, hook: Callable[[int, Tensor], Tensor]) -> float:
-        with torch.no_grad(), hooked(self.model, self.heads, hook):
+        def change(call: int, given: Tensor) -> Tensor:
+            return hook(call, given.unflatten(-1, (self.heads, -1))).flatten(-2)
+
+        with torch.no_grad(), self.hooked(self.model, change):
             return float(self.bench.objective.answer(self.batch(member)).loss)
 
     def record(self, member: int) -> dict[int, Tensor]:
@@ -123,10 +102,10 @@ def found_losses(bench: Any, replacing: Any, keep_one: bool = False) -> Any:
 
 @each_case
 @torch.no_grad()
-def test_mean(headed: Any, documents: Any, benched: Any, name: str, kind: str):
+def test_mean(headed: Any, documents: Any, benched: Any, hooked: Any, name: str, kind: str):
     with benched(headed(name, kind), documents(kind)[:7], kind) as bench:
         replacing = build_replacing("mean", bench, draws=4, seed=1)
-        hand = ByHand(bench)
+        hand = ByHand(bench, hooked)
         means = hand.means()
 
         def place(member: int, layer: int) -> Tensor:
@@ -162,10 +141,10 @@ def positions_by_hand(own: list[str], other: list[str]) -> list[int]:
 
 @each_case
 @torch.no_grad()
-def test_resample(headed: Any, documents: Any, benched: Any, name: str, kind: str):
+def test_resample(headed: Any, documents: Any, benched: Any, hooked: Any, name: str, kind: str):
     with benched(headed(name, kind), documents(kind)[:7], kind) as bench:
         replacing = build_replacing("resample", bench, draws=4, seed=1)
-        donors, hand = ResampledExamples(bench.corpus.batches, 1), ByHand(bench)
+        donors, hand = ResampledExamples(bench.corpus.batches, 1), ByHand(bench, hooked)
         found = found_losses(bench, replacing)
         for draw in (0, 3):
 

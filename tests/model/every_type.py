@@ -7,6 +7,7 @@ returns none. Scores are turned into probabilities here, and bands are spread ou
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -31,38 +32,13 @@ KINDS = ("encoder", "decoder", "cross")
 
 
 @dataclass(frozen=True)
-class Stack:
-    """The attention layers of one kind.
-
-    Attributes:
-        layers: How many maps there are.
-        heads: In each; a tuple where layers differ.
-        queries: Size of the maps; a tuple where layers differ.
-        keys: As many as queries where it is 0.
-    """
-
-    layers: int = LAYERS
-    heads: int | tuple[int, ...] = HEADS
-    queries: int | tuple[int, ...] = LENGTH
-    keys: int | tuple[int, ...] = 0
-
-    def shapes(self) -> list[tuple[int, int, int]]:
-        """Say how large each layer's maps are: (head, query, key)."""
-        heads, queries = _each(self.heads, self.layers), _each(self.queries, self.layers)
-        return list(zip(heads, queries, _each(self.keys, self.layers) if self.keys else queries, strict=True))
-
-
-def _each(size: int | tuple[int, ...], layers: int) -> tuple[int, ...]:
-    return (size,) * layers if isinstance(size, int) else size
-
-
-@dataclass(frozen=True)
 class Expected:
     """What is known about a type.
 
     Attributes:
         modality: What it is given: "text", "image", "sound", "text+image" or "sound+text".
-        stacks: Its attention, by kind: "encoder" (bidirectional), "decoder" (causal), "cross".
+        stacks: ``ENCODER`` (bidirectional), ``CAUSAL`` (with or without an encoder), ``HYBRID`` (causal, and
+            not all layers attend), or "" where there is no map, or several towers.
         options: What its configuration needs beside ``OPTIONS``.
         own: What its ``output_attentions`` are: "maps", "scores", "bands", "blocks", "mean" (of the heads),
             "windows" (as if those of an image were sequences),
@@ -70,20 +46,17 @@ class Expected:
             its attention modules give them).
         keys: What is attended to: "tokens", "reduced" (fewer than the
             tokens, or others), or "none" where there is no attention map.
-        rows: Whether they sum to "one", to "less" (attention sinks), or only "together" with those of the
-            cross attention of the same layer.
         towers: The modules of a model of several towers, and the stacks of each.
         note: What is odd about it.
         reason: Why it is not built here.
     """
 
     modality: str = "text"
-    stacks: dict[str, Stack] = field(default_factory=dict)
+    stacks: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     own: str = "maps"
     keys: str = "tokens"
-    rows: str = "one"
-    towers: dict[str, dict[str, Stack]] = field(default_factory=dict)
+    towers: dict[str, str] = field(default_factory=dict)
     note: str = ""
     reason: str = ""
 
@@ -126,7 +99,7 @@ _MIXED = ["sliding_attention", "full_attention", "sliding_attention"]
 _WINDOWS = {"embed_dim": 16, "depths": [1, 1], "num_heads": [2, 4], "window_size": 4, "image_size": 32}
 _PYRAMID = {"hidden_sizes": [8, 16, 16, 32], "depths": [1, 1, 1, 1], "image_size": 64}
 
-HYBRID = {"decoder": Stack(2)}
+ENCODER, CAUSAL, HYBRID = "encoder", "decoder", "hybrid"
 _STATE_SPACE = {
     "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8, "mamba_n_groups": 1, "mamba_chunk_size": 8,
 }  # fmt: skip
@@ -135,33 +108,16 @@ _DELTA = {
     "linear_num_value_heads": 4, "linear_num_key_heads": 4, "linear_key_head_dim": 8,
     "linear_value_head_dim": 8,
 }  # fmt: skip
-ENCODER, CAUSAL = {"encoder": Stack()}, {"decoder": Stack()}
-PATCHES, TOKENS = 16, 17
-
-
-def _seq2seq(encoded: int = LENGTH, layers: int = DECODER_LAYERS) -> dict[str, Stack]:
-    """Stacks of an encoder and a decoder."""
-    return {
-        "encoder": Stack(queries=encoded),
-        "decoder": Stack(layers, queries=DECODER_LENGTH),
-        "cross": Stack(layers, queries=DECODER_LENGTH, keys=encoded),
-    }
-
-
-def _image(queries: int = TOKENS, **more: Any) -> Expected:
-    return Expected("image", {"encoder": Stack(queries=queries)}, **more)
-
-
-def _sound(queries: int = LENGTH, **more: Any) -> Expected:
-    return Expected("sound", {"encoder": Stack(queries=queries)}, **more)
+PATCHES = 16
+_image, _sound = partial(Expected, "image", ENCODER), partial(Expected, "sound", ENCODER)
 
 
 def _no_map(modality: str = "image", **more: Any) -> Expected:
     return Expected(modality, keys="none", **more)
 
 
-def _towers(kind: str = "encoder", patches: int = TOKENS) -> dict[str, dict[str, Stack]]:
-    return {"text_model": {kind: Stack()}, "vision_model": {"encoder": Stack(queries=patches)}}
+def _towers(text: str = ENCODER) -> dict[str, str]:
+    return {"text_model": text, "vision_model": ENCODER}
 
 
 _TEXT = {**_PART, **_MARKS}
@@ -186,10 +142,10 @@ TYPES: dict[str, Expected] = {
         "text", ENCODER, {"hidden_size": 64}, note="with bbox"
     ),
     "canine": Expected(
-        "text", {}, {"local_transformer_stride": 8, "num_hash_buckets": 64},
+        "text", "", {"local_transformer_stride": 8, "num_hash_buckets": 64},
         keys="reduced", note="characters, in local chunks first and last",
     ),
-    "convbert": Expected("text", {"encoder": Stack(heads=2)}, note="half of its heads are convolutions"),
+    "convbert": Expected("text", ENCODER, note="half of its heads are convolutions"),
     "deberta": Expected("text", ENCODER, _RELATIVE),
     "deberta-v2": Expected(
         "text", ENCODER, _RELATIVE | {"position_buckets": 8, "norm_rel_ebd": "layer_norm"}
@@ -198,7 +154,7 @@ TYPES: dict[str, Expected] = {
     **dict.fromkeys(("embedding_gemma2_text", "ultrabert"), Expected("text", ENCODER, _LOCAL)),
     "esmc": Expected("text", ENCODER, {"num_key_value_heads": HEADS}),
     "fnet": _no_map("text", note="Fourier transforms"),
-    "funnel": Expected("text", {}, {"block_sizes": [1, 1, 1]}, keys="reduced", note="pools its queries"),
+    "funnel": Expected("text", "", {"block_sizes": [1, 1, 1]}, keys="reduced", note="pools its queries"),
     "layoutlmv2": Expected(reason="needs detectron2"),
     "layoutlmv3": Expected("text", ENCODER, {"coordinate_size": 6, "shape_size": 4}),
     "lilt": Expected(
@@ -209,10 +165,7 @@ TYPES: dict[str, Expected] = {
     "luke": Expected("text", ENCODER, {"entity_vocab_size": 10, "entity_emb_size": 16}),
     "lxmert": Expected(
         "text",
-        {
-            "encoder": Stack(5, queries=(LENGTH, LENGTH, 7, LENGTH, 7)),
-            "cross": Stack(2, queries=(LENGTH, 7), keys=(7, LENGTH)),
-        },
+        ENCODER,
         {"l_layers": 2, "r_layers": 1, "x_layers": 1, "visual_feat_dim": 12}, own="hooks",
         note="its cross attention modules run twice a layer, in both directions",
     ),
@@ -228,9 +181,9 @@ TYPES: dict[str, Expected] = {
         "text", ENCODER,
         note="full attention where num_landmarks is segment_means_seq_len, as by default; else landmarks",
     ),
-    "openai_privacy_filter": Expected("text", ENCODER, _LOCAL, rows="less"),
+    "openai_privacy_filter": Expected("text", ENCODER, _LOCAL),
     "perceiver": Expected(
-        "text", {}, {"num_latents": 6, "d_latents": 32, "num_self_attends_per_block": LAYERS,
+        "text", "", {"num_latents": 6, "d_latents": 32, "num_self_attends_per_block": LAYERS,
          "num_self_attention_heads": HEADS, "num_cross_attention_heads": HEADS},
         keys="reduced", note="latents",
     ),
@@ -276,7 +229,7 @@ TYPES: dict[str, Expected] = {
     "gpt_neo": Expected(
         "text", CAUSAL, {"attention_types": [[["global", "local", "local"], 1]], "window_size": 6}
     ),
-    "gpt_oss": Expected("text", CAUSAL, _LOCAL, rows="less"),
+    "gpt_oss": Expected("text", CAUSAL, _LOCAL),
     "llama4": Expected(
         "text", CAUSAL,
         {
@@ -293,61 +246,60 @@ TYPES: dict[str, Expected] = {
             "bart", "blenderbot", "blenderbot-small", "m2m_100", "marian", "mbart", "mt5", "mvp", "nllb-moe",
             "pegasus", "plbart", "switch_transformers", "t5", "umt5",
         ),
-        Expected("text", _seq2seq()),
+        Expected("text", CAUSAL),
     ),
     "bigbird_pegasus": Expected(
-        "text", _seq2seq(), {"block_size": 2, "num_random_blocks": 1}, note="reference of original_full"
+        "text", CAUSAL, {"block_size": 2, "num_random_blocks": 1}, note="reference of original_full"
     ),
     "fsmt": Expected(
-        "text", _seq2seq(),
+        "text", CAUSAL,
         {"langs": ["en", "de"], "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY},
         note="causal only if use_cache=False; gives logits as states",
     ),
     "led": Expected(
-        "text", _seq2seq(),
+        "text", CAUSAL,
         {"attention_window": 4, "max_encoder_position_embeddings": 96, "max_decoder_position_embeddings": 96},
         own="bands",
     ),
-    "longt5": Expected("text", _seq2seq(), {"local_radius": 3}, own="blocks"),
+    "longt5": Expected("text", CAUSAL, {"local_radius": 3}, own="blocks"),
     "pegasus_x": Expected(
-        "text", {kind: stack for kind, stack in _seq2seq().items() if kind != "encoder"},
+        "text", CAUSAL,
         {"block_size": 8, "num_global_tokens": 3},
         note="its encoder sees blocks and global tokens that are no text: no map of it",
     ),
     "prophetnet": Expected(
-        "text", _seq2seq() | {"cross": Stack(2, queries=3 * DECODER_LENGTH, keys=LENGTH)}, own="scores",
+        "text", CAUSAL, own="scores",
         note="queries across: those of the main stream, then of two that predict; own maps of the first only",
     ),
     "t5gemma": Expected(
-        "text", _seq2seq(),
+        "text", CAUSAL,
         {"encoder": _PART | _LOCAL, "decoder": _PART | _LOCAL | {"num_hidden_layers": DECODER_LAYERS}},
     ),
     "t5gemma2": Expected(
-        "text", _seq2seq(),
+        "text", CAUSAL,
         {
             "encoder": {"text_config": _TEXT | _LOCAL, "vision_config": _VISION},
             "decoder": _TEXT | _LOCAL | {"num_hidden_layers": DECODER_LAYERS},
         },
-        rows="together", note="one softmax over the tokens before and those of the encoder",
+        note="one softmax over the tokens before and those of the encoder",
     ),
-    "udop": Expected("text", _seq2seq(), note="with bbox"),
+    "udop": Expected("text", CAUSAL, note="with bbox"),
     # Images.
     **dict.fromkeys(
-        ("clip_vision_model", "dinov2", "mlcd_vision_model", "vit", "vit_msn"), _image()
+        (
+            "aimv2_vision_model", "clip_vision_model", "deit", "dinov2", "dinov2_with_registers",
+            "idefics3_vision", "ijepa", "mlcd_vision_model", "pixio", "sapiens2", "siglip_vision_model",
+            "siglip2_vision_model", "smolvlm_vision", "tipsv2_vision_model", "vit", "vit_msn", "vitdet",
+        ),
+        _image(),
     ),
     "beit": _image(options={"use_relative_position_bias": True}),
     "data2vec-vision": _image(options={"use_relative_position_bias": True}),
-    "deit": _image(18),
     "dinat": Expected("image", reason="needs natten"),
-    "dinov2_with_registers": _image(21),
-    "dinov3_vit": _image(19, options={"num_register_tokens": 2}),
-    "ijepa": _image(16),
-    "siglip_vision_model": _image(16),
-    "siglip2_vision_model": _image(16),
-    "mgp-str": _image(17, options={"image_size": [32, 32]}),
-    "vitdet": _image(16),
+    "dinov3_vit": _image(options={"num_register_tokens": 2}),
+    "mgp-str": _image(options={"image_size": [32, 32]}),
     "vit_mae": _image(options={"mask_ratio": 0.0}, note="shuffles its patches unless it is given noise"),
-    "yolos": _image(22, options={"image_size": [32, 32], "num_detection_tokens": 5}),
+    "yolos": _image(options={"image_size": [32, 32], "num_detection_tokens": 5}),
     "timm_wrapper": Expected("image", reason="needs timm"),
     "vilt": Expected("text+image"),
     # Images without attention over all tokens.
@@ -387,57 +339,59 @@ TYPES: dict[str, Expected] = {
     **dict.fromkeys(
         ("glpn", "pvt", "pvt_v2", "segformer"),
         Expected(
-            "image", {}, _PYRAMID | {"num_attention_heads": [1, 2, 2, 4], "num_encoder_blocks": 4},
+            "image", "", _PYRAMID | {"num_attention_heads": [1, 2, 2, 4], "num_encoder_blocks": 4},
             keys="reduced",
         ),
     ),
     **dict.fromkeys(
-        ("donut-swin", "swin", "swinv2"), Expected("image", {}, _WINDOWS | {"patch_size": 2}, own="windows")
+        ("donut-swin", "swin", "swinv2"), Expected("image", "", _WINDOWS | {"patch_size": 2}, own="windows")
     ),
     "swin2sr": Expected(
-        "image", {}, _WINDOWS | {"image_size": 16, "patch_size": 1, "upscale": 1}, own="windows"
+        "image", "", _WINDOWS | {"image_size": 16, "patch_size": 1, "upscale": 1}, own="windows"
     ),
     # Two towers.
     **dict.fromkeys(
-        ("altclip", "chinese_clip"), Expected("text+image", {}, _DUAL, towers=_towers())
+        ("altclip", "chinese_clip"), Expected("text+image", "", _DUAL, towers=_towers())
     ),
     **dict.fromkeys(
-        ("clip", "metaclip_2"), Expected("text+image", {}, _DUAL, towers=_towers("decoder"))
+        ("clip", "metaclip_2"), Expected("text+image", "", _DUAL, towers=_towers("decoder"))
     ),
-    "siglip": Expected("text+image", {}, _DUAL, towers=_towers(patches=16)),
+    "siglip": Expected("text+image", "", _DUAL, towers=_towers()),
     "siglip2": Expected(
-        "text+image", {}, {"text_config": _TEXT, "vision_config": _VISION | {"num_patches": 16}},
-        towers=_towers(patches=16),
+        "text+image", "", {"text_config": _TEXT, "vision_config": _VISION | {"num_patches": 16}},
+        towers=_towers(),
     ),
     "flava": Expected(
-        "text+image", {}, {"text_config": _TEXT, "image_config": _VISION, "multimodal_config": _VISION},
+        "text+image", "", {"text_config": _TEXT, "image_config": _VISION, "multimodal_config": _VISION},
         own="hooks",
         towers={
             "text_model": ENCODER,
-            "image_model": {"encoder": Stack(queries=TOKENS)},
-            "multimodal_model": {"encoder": Stack(queries=LENGTH + TOKENS + 1)},
+            "image_model": ENCODER,
+            "multimodal_model": ENCODER,
         },
     ),
     # Sound.
     **dict.fromkeys(
-        ("data2vec-audio", "hubert", "unispeech", "unispeech-sat", "wav2vec2", "wav2vec2-conformer"), _sound()
+        (
+            "data2vec-audio", "hubert", "sew", "unispeech", "unispeech-sat", "wav2vec2", "wav2vec2-conformer",
+        ),
+        _sound(),
     ),
     "wavlm": _sound(own="mean"),
-    "sew": _sound(11),
-    "sew-d": _sound(11, options={"position_buckets": 8}),
+    "sew-d": _sound(options={"position_buckets": 8}),
     "wav2vec2-bert": _sound(options={"feature_projection_input_dim": 8}),
     "parakeet_encoder": _sound(
         options={"subsampling_factor": 2, "subsampling_conv_channels": 8, "num_key_value_heads": HEADS}
     ),
     "audio-spectrogram-transformer": _sound(
-        18, options={"num_mel_bins": 16, "max_length": 64, "frequency_stride": 8, "time_stride": 8}
+        options={"num_mel_bins": 16, "max_length": 64, "frequency_stride": 8, "time_stride": 8}
     ),
-    "moonshine": Expected("sound+text", _seq2seq(), {"decoder_num_hidden_layers": DECODER_LAYERS}),
+    "moonshine": Expected("sound+text", CAUSAL, {"decoder_num_hidden_layers": DECODER_LAYERS}),
     "speech_to_text": Expected(
-        "sound+text", _seq2seq(), {"input_feat_per_channel": 8, "conv_channels": 16}
+        "sound+text", CAUSAL, {"input_feat_per_channel": 8, "conv_channels": 16}
     ),
-    "speecht5": Expected("sound+text", _seq2seq()),
-    "whisper": Expected("sound+text", _seq2seq(), {"max_source_positions": LENGTH}),
+    "speecht5": Expected("sound+text", CAUSAL),
+    "whisper": Expected("sound+text", CAUSAL, {"max_source_positions": LENGTH}),
     # Beyond the survey: towers by themselves, and more that read earlier tokens only.
     **dict.fromkeys(
         (
@@ -456,19 +410,15 @@ TYPES: dict[str, Expected] = {
         ),
         _image(),
     ),
-    **dict.fromkeys(("aimv2_vision_model", "idefics3_vision", "smolvlm_vision"), _image(16)),
     "internvl_vision": _image(options={"image_size": [32, 32], "patch_size": [8, 8]}),
-    "pixio": _image(24),
-    "sapiens2": _image(25),
-    "tipsv2_vision_model": _image(18),
     **dict.fromkeys(
         ("glmasr_encoder", "qwen2_audio_encoder", "voxtral_encoder"),
         _sound(options={"max_source_positions": LENGTH, "encoder_attention_heads": HEADS}),
     ),
-    "aimv2": Expected("text+image", {}, _DUAL, towers=_towers(patches=16)),
-    "tipsv2": Expected("text+image", {}, _DUAL, towers=_towers(patches=18)),
+    "aimv2": Expected("text+image", "", _DUAL, towers=_towers()),
+    "tipsv2": Expected("text+image", "", _DUAL, towers=_towers()),
     **dict.fromkeys(
-        ("clipseg", "owlvit", "owlv2"), Expected("text+image", {}, _DUAL, towers=_towers("decoder"))
+        ("clipseg", "owlvit", "owlv2"), Expected("text+image", "", _DUAL, towers=_towers("decoder"))
     ),
     **dict.fromkeys(
         (
@@ -521,12 +471,12 @@ TYPES: dict[str, Expected] = {
         {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention"] * 2, "block_size": 8},
         own="states", note="its layers 1 and 3 attend; gives the states of the others among its maps",
     ),
-    **dict.fromkeys(("deepseek_v4", "flint"), Expected("text", CAUSAL, rows="less")),
+    **dict.fromkeys(("deepseek_v4", "flint"), Expected("text", CAUSAL)),
     **dict.fromkeys(
         ("granite_swa", "granitemoe_swa"),
         Expected("text", CAUSAL, note="maps before its sinks, which scale what a head gives"),
     ),
-    "mimo_v2_flash": Expected("text", CAUSAL, rows="less", note="sinks in its local layers only"),
+    "mimo_v2_flash": Expected("text", CAUSAL, note="sinks in its local layers only"),
     "diffllama": Expected(
         "text", CAUSAL, note="calls attention twice a layer, for halves of the values, and gives the first"
     ),
@@ -744,7 +694,9 @@ def maps_by_tower(name: str, model: PreTrainedModel, given: Given) -> dict[str, 
         return {"": [("encoder", rows) for rows in maps_of_every_head(twin, given)]}
     output = run(twin, given, output_attentions=True)
     outputs = {tower: _tower_output(output, tower) for tower in known.towers} or {"": output}
-    return {tower: _maps_of(outputs[tower], known, "decoder" in stacks) for tower, stacks in towers.items()}
+    return {
+        tower: _maps_of(outputs[tower], known, stacks in {CAUSAL, HYBRID}) for tower, stacks in towers.items()
+    }
 
 
 def _sorted(found: list[tuple[str, Tensor]]) -> Maps:

@@ -32,17 +32,7 @@ def list_modules(folder: Path, *kinds: str, first: str = "", home: str = OLD) ->
 
 @dataclass(frozen=True)
 class Layout:
-    """A folder of sentence-transformers.
-
-    Attributes:
-        model: The tiny model.
-        pooling: What describes the pooling.
-        kinds: The modules after the pooling.
-        first: The folder of the transformer.
-        home: Where the classes of its modules are from.
-        settings: How the transformer reads texts.
-        described: What describes the whole.
-    """
+    """A folder of sentence-transformers; ``kinds`` are the modules after the pooling."""
 
     model: str
     pooling: Mapping[str, Any]

@@ -25,7 +25,6 @@ LABELS = [0, 1, 2]
 TARGETS = {
     "bert": ["query", "value", "attention.output.dense"],
     "gpt2": ["c_attn", "c_proj"],
-    "llama": ["q_proj", "v_proj", "o_proj"],
     "t5": ["q", "v", "o"],
 }
 KINDS = {
@@ -139,7 +138,6 @@ class TestBase:
         ("stated", "says"),
         [
             ({"base_model_name_or_path": None}, "names no base model"),
-            ({"base_model_name_or_path": ["a"]}, "names no base model"),
             ({"base_model_name_or_path": "../../gone"}, "not here; name its base"),
             ({"base_model_name_or_path": "<b>x</b>"}, "neither a folder here nor a possible name"),
             ({"base_model_name_or_path": "/"}, "holds no config.json"),
@@ -191,20 +189,10 @@ class TestBase:
         with pytest.raises(AttnprobeError, match="a folder here has this name, too; name its base with"):
             attnprobe.entropy("org/adapter", TEXTS)
 
-    def test_of_a_larger_vocabulary(self, adapt):
-        """Its rows are not taken for labels."""
-        folder, _ = adapt("bert", lora("bert"))
-        weights = load_file(folder / "adapter_model.safetensors")
-        weights["base_model.model.embeddings.word_embeddings.weight"] = torch.zeros(5, 4)
-        save_file(weights, folder / "adapter_model.safetensors")
-        with pytest.raises(AttnprobeError, match="can't be merged into"):
-            attnprobe.entropy(str(folder), TEXTS)
-
-    @pytest.mark.parametrize("name", ["adapter_model_new.safetensors", "adapter_model-1.safetensors"])
-    def test_weights_of_another_name(self, adapt, monkeypatch, name):
+    def test_weights_of_another_name(self, adapt, monkeypatch):
         """Peft would look for those of the usual name on the hub, or open the pickle beside them."""
         folder, _ = adapt("bert", lora("bert"))
-        (folder / "adapter_model.safetensors").rename(folder / name)
+        (folder / "adapter_model.safetensors").rename(folder / "adapter_model-1.safetensors")
         monkeypatch.setattr(peft, "load_peft_weights", pytest.fail)
         with pytest.raises(AttnprobeError, match=r"holds no weights \(adapter_model.safetensors\)"):
             attnprobe.entropy(str(folder), TEXTS)

@@ -3,7 +3,6 @@
 import copy
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +10,7 @@ import torch
 from left_as_found import state
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel, PreTrainedTokenizerFast
-from transformers.pytorch_utils import Conv1D
 
-import attnprobe
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.check.gates import check_gates
 from attnprobe.model.checkpoint import Checkpoint
@@ -25,13 +22,12 @@ from attnprobe.model.removing import remove_heads
 Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
 Tiny = Callable[[str], Built]
 
-ARCHITECTURES = ("albert", "bart", "bert", "gpt2", "llama", "modernbert", "t5")
+ARCHITECTURES = ("albert", "bert", "llama", "t5")
 LAYERS, HEADS = 3, 4
 #: The linear map that reads what the heads of a layer give, by the names of all architectures.
 OUTPUT = re.compile(
-    r"(attention\.output\.dense|attention\.out_lin|albert_layers\.0\.attention\.dense|attn\.Wo"
-    r"|self_attn\.o_proj|self_attn\.out_proj|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o"
-    r"|attn\.c_proj)$"
+    r"(attention\.output\.dense|albert_layers\.0\.attention\.dense|self_attn\.o_proj"
+    r"|SelfAttention\.o|EncDecAttention\.o)$"
 )
 
 
@@ -57,9 +53,8 @@ def by_hand(model: PreTrainedModel, xi: Tensor, heads: int = HEADS) -> PreTraine
     readers = [m for name, m in scaled.named_modules() if OUTPUT.search(name)]
     assert len(readers) == len(xi)
     for reader, row in zip(readers, xi, strict=True):
-        assert isinstance(reader, nn.Linear | Conv1D)
-        columns = reader.weight.T if isinstance(reader, Conv1D) else reader.weight
-        columns.mul_(row.repeat_interleave(columns.shape[1] // heads).to(columns))
+        assert isinstance(reader, nn.Linear)
+        reader.weight.mul_(row.repeat_interleave(reader.weight.shape[1] // heads))
     return scaled
 
 
@@ -124,8 +119,6 @@ class TestAgainstScaledColumns:
         found = Checkpoint(name, *tiny(name))
         gating = check_gates(found, inspect(found))
         assert gating.replays
-        assert gating.evidence.startswith("a head mask of 1 changes nothing (relative difference ")
-        assert gating.evidence.endswith("; resuming at a layer gives the same")
 
 
 class TestCheckSaysNo:
@@ -178,8 +171,7 @@ class TestCheckSaysNo:
 # Left as found
 
 
-@pytest.mark.parametrize("name", ["bert", "albert", "t5"])
-@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@pytest.mark.parametrize(("name", "implementation"), [("bert", "eager"), ("t5", "sdpa")])
 class TestLeftAsFound:
     def test_afterwards(self, copied: Tiny, name: str, implementation: str):
         model, tokenizer = copied(name)
@@ -224,10 +216,3 @@ def test_softcap(tiny: Tiny):
     expected[:, :, 1] = 0
     expected[:, :, 2] /= 2
     assert close(found, expected)
-
-
-def test_heads_of_a_pyramid_are_ablated(media_model: Callable[[str], Path], photos: Path):
-    """The last states of SegFormer are maps of numbers; each example has one vector, and one similarity."""
-    table = attnprobe.ablate(media_model("segformer"), photos)
-    assert np.isfinite(table["score"]).all()
-    assert table["score"].min() < 1 - 1e-4

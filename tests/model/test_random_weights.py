@@ -20,7 +20,7 @@ from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.random_weights import randomise_weights
 
 Tiny = Callable[[str], Any]
-NAMES = ["bert", "deberta-v2", "t5", "llama", "albert"]
+NAMES = ["bert", "t5", "llama"]
 
 
 def wrap(tiny: Tiny, name: str) -> Checkpoint:
@@ -44,8 +44,6 @@ def test_no_trained_weight_is_left(tiny: Tiny, name: str):
     ("name", "query", "spread"),
     [
         ("bert", "encoder.layer.1.attention.self.query", 0.02),
-        ("gpt2", "h.1.attn.c_attn", 0.02),
-        ("llama", "layers.1.self_attn.q_proj", 0.02),
         ("t5", "encoder.block.1.layer.0.SelfAttention.q", (32 * 8) ** -0.5),  # without a division by its root
     ],
 )
@@ -109,15 +107,13 @@ def test_adapters_in_place_are_refused(copied: Tiny):
 class TestOption:
     """``--random-weights SEED``, which every command that loads a model has."""
 
-    @pytest.mark.parametrize("command", ["entropy", "importance"])
-    def test_seeds(self, command: str, tiny: Tiny):
-        measure = getattr(attnprobe, command)
+    def test_seeds(self):
         plain, first, again, other = (
-            measure("demo", limit=4, random_weights=seed) for seed in (None, 3, 3, 4)
+            attnprobe.importance("demo", limit=4, random_weights=seed) for seed in (None, 3, 3, 4)
         )
         assert first.data == again.data
         for table in (plain, other):
-            assert not np.allclose(table[command], first[command])
+            assert not np.allclose(table["importance"], first["importance"])
         assert set(first["model"]) == {"demo (random weights 3)"}
         assert first.provenance["model"]["random_weights"] == 3
 

@@ -1,7 +1,6 @@
 """The rules of relevance: function by function, head by head, and against another implementation."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import (
-    AutoModel,
-    AutoTokenizer,
     BertConfig,
     BertForSequenceClassification,
     GPT2Config,
@@ -19,7 +16,7 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerFast,
 )
-from transformers.activations import ACT2CLS, ACT2FN
+from transformers.activations import ACT2FN
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.gates import gate_attention
@@ -46,29 +43,16 @@ def pulled(function: Callable[[Tensor], Tensor], given: Tensor = ROWS) -> tuple[
     return value.detach(), gradient
 
 
-#: Activations with f(0) = 0; those of transformers as well, which spell some of them out.
+#: Activations with f(0) = 0, as code spells them.
 HOMOGENEOUS: dict[str, Callable[[Tensor], Tensor]] = {
     "functional.gelu": functional.gelu,
-    "gelu, tanh": lambda x: functional.gelu(x, approximate="tanh"),
-    "silu": functional.silu,
     "silu, in place": lambda x: functional.silu(x.clone(), inplace=True),
-    "mish": functional.mish,
-    "elu": functional.elu,
-    "torch.tanh": torch.tanh,
     "method": lambda x: x.tanh(),
     "module": nn.Tanh(),
     "cube": lambda x: x**3,
-    "square": torch.square,
     "by itself": lambda x: x * x,
-    **{
-        name: ACT2FN[name]
-        for name in ACT2CLS
-        if name in {
-            "gelu", "gelu_10", "gelu_fast", "gelu_new", "gelu_python", "gelu_pytorch_tanh", "gelu_accurate",
-            "leaky_relu", "mish", "quick_gelu", "relu", "relu2", "relu6", "silu", "swish", "tanh",
-        }
-    },
-}  # fmt: skip
+    **{name: ACT2FN[name] for name in ("gelu_new", "gelu_python", "quick_gelu", "relu", "relu2")},
+}
 
 
 class TestRules:
@@ -81,14 +65,10 @@ class TestRules:
         torch.testing.assert_close(gradient, ALONG * expected / ROWS)
 
     @pytest.mark.parametrize(
-        "function",
-        [
-            torch.sigmoid, torch.exp, functional.softplus, functional.softmax, lambda x: x.softmax(-1),
-            lambda x: 1 + torch.tanh(x), lambda x: x**-2, lambda x: 1 / x, torch.rsqrt, lambda x: 1 - x,
-        ],
-    )  # fmt: skip
-    def test_constants(self, function: Callable[..., Tensor]):
-        _, gradient = pulled(lambda x: function(x, dim=-1) if function is functional.softmax else function(x))
+        "function", [torch.sigmoid, lambda x: x.softmax(-1), lambda x: 1 + torch.tanh(x), lambda x: 1 / x]
+    )
+    def test_constants(self, function: Callable[[Tensor], Tensor]):
+        _, gradient = pulled(function)
         assert not gradient.any()
 
     def test_products_are_shared_out(self):
@@ -101,10 +81,6 @@ class TestRules:
         expected = (ALONG * (ROWS @ weight) + (ALONG * ROWS) @ weight.T) / 2
         torch.testing.assert_close(gradient, expected)
         torch.testing.assert_close((gradient * ROWS).sum(), (ALONG * function(ROWS)).sum())
-
-    def test_quotients(self):
-        _, gradient = pulled(lambda x: (x * 2) / x.abs().sum(-1, keepdim=True))
-        torch.testing.assert_close(gradient, 2 * ALONG / ROWS.abs().sum(-1, keepdim=True))
 
     @pytest.mark.parametrize("affine", [False, True])
     def test_layer_norm(self, affine: bool):
@@ -124,8 +100,6 @@ class TestRules:
         "norm",
         [
             nn.RMSNorm(6, eps=1e-3).double(),
-            nn.GroupNorm(2, 6).double(),
-            lambda x: functional.normalize(x, dim=-1),
             lambda x: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-3),
             lambda x: x / (x.norm(dim=-1, keepdim=True) + 1e-3),
             lambda x: functional.glu(torch.cat([x, 2 * x], -1)),
@@ -148,27 +122,6 @@ class TestRules:
         torch.testing.assert_close(gradient, probabilities.T @ ALONG)
 
 
-def linear_toy(xi: Tensor, ids: Tensor) -> Tensor:
-    """Mix tokens by constant weights, gate two heads of three numbers, and end with linear maps."""
-    hidden = functional.embedding(ids, TABLE)
-    mixed = torch.full((len(ids), len(ids)), 1 / len(ids), dtype=torch.float64) @ hidden
-    gated = (mixed.unflatten(-1, (2, 3)) * xi[:, None]).flatten(-2)
-    return (functional.linear(gated, TABLE[:6]) + hidden) @ TABLE[7]
-
-
-def test_where_rules_do_not_bite():
-    """What is linear has its derivative for its relevance, which a finite difference gives."""
-    ids, step = torch.tensor([4, 9, 3]), 1e-4
-    xi = torch.ones(2, dtype=torch.float64, requires_grad=True)
-    with Relevance():
-        found = torch.autograd.grad(linear_toy(xi, ids).sum(), xi)[0]
-    for head in range(2):
-        off = torch.zeros(2, dtype=torch.float64)
-        off[head] = step
-        sides = [linear_toy(xi.detach() + sign * off, ids).sum() for sign in (1, -1)]
-        torch.testing.assert_close(found[head], (sides[0] - sides[1]) / (2 * step))
-
-
 def some_ids(tokenizer: PreTrainedTokenizerFast) -> Tensor:
     return torch.randint(5, len(tokenizer), (2, 9), generator=torch.Generator().manual_seed(1))
 
@@ -189,8 +142,6 @@ def explained(states: Tensor) -> Tensor:
 #: The linear map that reads the heads of a layer.
 READERS = {
     "bert": "encoder.layer.{}.attention.output.dense",
-    "modernbert": "layers.{}.attn.Wo",
-    "gpt2": "h.{}.attn.c_proj",
     "llama": "layers.{}.self_attn.o_proj",
     "deberta-v2": "encoder.layer.{}.attention.output.dense",
 }
@@ -300,67 +251,3 @@ def test_against_lxt(name: str):
         explained = margin(logits) if name == "bert" else margin(logits[:, :-1]).mean(-1)
         found = torch.autograd.grad(explained.sum(), xi)[0]
     torch.testing.assert_close(found, torch.tensor(BY_LXT[name], dtype=torch.float64), rtol=1e-6, atol=1e-12)
-
-
-SENTENCES = [
-    "The parcel came late, and nobody rang.",
-    "Was it the river that rose, or the road that sank?",
-    "Colorless green ideas sleep furiously.",
-]
-#: Relevance (layer, head) in the real MiniLM-L6, the mean over the sentences, as lxt 2.1 gives it.
-MINILM_BY_LXT = [
-    [0.096903836, 0.10254175, 0.023157582, -0.078753164, 0.0046894945, -0.0010833624,
-     0.025043608, -0.06835482, 0.05505686, -0.38557168, 0.027047337, -0.050827142],
-    [0.11262632, -0.042022476, 0.080374825, -0.070348577, 0.094644221, -0.075202023,
-     -0.047680088, -0.060508107, 0.16815948, -0.022247934, -0.13176258, 0.00482418],
-    [0.067909716, 0.026882661, -0.15326652, 0.034302335, -0.041410383, -0.11069447,
-     0.18308212, -0.09489883, 0.052300284, -0.0016889342, -0.093594551, 0.063091741],
-    [0.11976899, -0.10953666, -0.048180655, -0.10527834, -0.0087253859, -0.0069818488,
-     0.0062026475, 0.31253285, 0.1214801, 0.61041437, -0.02919518, -0.082500091],
-    [-0.15318182, 0.057222269, -0.10061045, 0.25266831, -0.097788622, 0.20197167,
-     -0.10451766, 0.018606176, -0.01654255, 0.072683954, 0.16664437, 0.11235766],
-    [-0.16289663, -0.46716203, 0.63040649, -0.026752013, -0.32036207, -0.57668407,
-     0.94758412, 0.11324064, -0.43445199, -0.052992454, -0.092707674, 0.42047908],
-]  # fmt: skip
-
-
-def test_minilm_against_lxt(minilm: Path):
-    """Explained is the mean of the last states along (cos 0, cos 1, cos 2, ...), one sentence at a time.
-
-    The figures are from an environment of its own with lxt 2.1, torch 2.13 and transformers 5.23, where the
-    map that lxt ships for BERT can't be imported, and is AttnLRP anyway; so its parts for CP-LRP are put
-    together::
-
-        package = types.ModuleType("lxt.efficient")  # goes around the maps of models
-        package.__path__ = [f"{find_spec('lxt').submodule_search_locations[0]}/efficient"]
-        sys.modules["lxt.efficient"] = package
-        from lxt.efficient.patches import (
-            layer_norm_forward, non_linear_forward, patch_cp_attention, patch_method)
-
-        patch_method(layer_norm_forward, nn.LayerNorm)
-        patch_method(non_linear_forward, GELUActivation, keep_original=True)
-        patch_cp_attention(modeling_bert)
-        model = AutoModel.from_pretrained(MINILM, attn_implementation="eager", dtype=torch.float64).eval()
-        tokenizer = AutoTokenizer.from_pretrained(MINILM)
-        given, found = [], 0
-        for layer in model.encoder.layer:
-            layer.attention.output.dense.register_forward_pre_hook(
-                lambda _, a: a[0].retain_grad() or given.append(a[0]))
-        for text in SENTENCES:
-            given.clear()
-            states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state
-            (states.mean(1) @ torch.cos(torch.arange(384, dtype=torch.float64))).backward()
-            found += torch.stack([(o.detach() * o.grad).view(-1, 12, 32).sum((0, 2)) for o in given])
-        print(found / 3)
-    """
-    expected = torch.tensor(MINILM_BY_LXT, dtype=torch.float64)
-    model = AutoModel.from_pretrained(minilm, dtype=torch.float64).eval().requires_grad_(False)
-    tokenizer = AutoTokenizer.from_pretrained(minilm)
-    along, found = torch.cos(torch.arange(384, dtype=torch.float64)), torch.zeros(6, 12, dtype=torch.float64)
-    for text in SENTENCES:
-        xi = torch.ones(1, 6, 12, dtype=torch.float64, requires_grad=True)
-        with Relevance(), gate_attention(model) as gates:
-            gates.set(xi)
-            states = model(**tokenizer(text, return_tensors="pt")).last_hidden_state
-            found += torch.autograd.grad(states.mean(1) @ along, xi)[0][0] / len(SENTENCES)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-9)

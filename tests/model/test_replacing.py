@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import every_type
 import numpy as np
 import pytest
 import torch
@@ -29,21 +28,14 @@ Tiny = Callable[[str], Built]
 Hook = Callable[[int, Tensor], Tensor]
 
 #: The modules that read what the heads of a layer give, side by side.
-READERS = re.compile(
-    r"(attention\.output\.dense|attention\.out_lin|attentions\.\d+\.out_lin|attn\.Wo|self_attn\.o_proj"
-    r"|self_attn\.out_proj|SelfAttention\.o|encoder_attn\.out_proj|EncDecAttention\.o|attn\.c_proj|attn\.o"
-    r"|attention\.o_proj)$"
-)
+READERS = re.compile(r"(attention\.output\.dense|SelfAttention\.o|EncDecAttention\.o|attn\.c_proj)$")
 #: By the way to their attention.
-ROUTED = ("bert", "gpt2", "t5", "llama", "one head", "vit")
+ROUTED = ("bert", "gpt2", "t5", "one head")
 TAPPED = ("deberta-v2",)
 
 
 def build(name: str, tiny: Tiny) -> tuple[Any, dict[str, Tensor], int]:
     """Build a model, what it is given, and how many heads its layers have."""
-    if name == "vit":
-        model = every_type.build("vit")
-        return model, every_type.inputs("vit", model, batch=3), every_type.HEADS
     if name == "one head":
         torch.manual_seed(4)
         sizes = {"hidden_size": 16, "num_attention_heads": 1, "num_hidden_layers": 3, "intermediate_size": 24}
@@ -163,40 +155,6 @@ class TestAgainstHooks:
             gates.open()
             assert close(model(**given)[0], untouched)
 
-    def test_gradients(self, tiny: Tiny, name: str):
-        """By gates and by outputs, as torch gives them through the hooks."""
-        model, given, heads = build(name, tiny)
-        outputs = outputs_by_hand(model, given, heads)
-        rows, places = drawn(outputs, heads, 11)
-        weight = torch.randn(model(**given)[0].shape, generator=torch.Generator().manual_seed(8))
-
-        def differentiate(
-            gates: dict[int, Tensor], read: Mapping[int, Tensor], number: Tensor
-        ) -> list[Tensor]:
-            layers = sorted(outputs)
-            wanted = [gates[k] for k in layers] + [read[k] for k in layers]
-            return list(torch.autograd.grad(number, wanted))
-
-        ours, theirs = ({k: row.clone().requires_grad_() for k, row in rows.items()} for _ in range(2))
-        kept: dict[int, Tensor] = {}
-
-        def replace(layer: int, read: Tensor) -> Tensor:
-            kept[layer] = read if read.requires_grad else read.requires_grad_()
-            gate = theirs[layer][:, None, :, None]
-            return gate * kept[layer] + (1 - gate) * places[layer]
-
-        with torch.enable_grad():
-            with hooked(model, heads, replace):
-                expected = differentiate(theirs, kept, (model(**given)[0] * weight).sum())
-            with gate_attention(model, way_of(name)) as gates:
-                gates.rows, gates.replacements = ours, places
-                with gates.record_outputs(differentiable=True) as found:
-                    number = (model(**given)[0] * weight).sum()
-                given_back = differentiate(ours, found, number)
-        for one, other in zip(given_back, expected, strict=True):
-            assert float(other.abs().max()) > 0
-            assert float((one - other).abs().max()) <= 1e-5 * float(other.abs().max())
-
 
 @pytest.mark.parametrize("name", ROUTED)
 def test_resumed_equals_whole(tiny: Tiny, name: str):
@@ -251,7 +209,7 @@ def test_physically_pruned_heads(tiny: Tiny, tmp_path: Path):
 class TestCheck:
     """The check before replacements are believed fails where they fail."""
 
-    @pytest.mark.parametrize("name", ["bert", "t5", "gpt2", "deberta-v2", "mpnet"])
+    @pytest.mark.parametrize("name", ["bert", "t5", "deberta-v2"])
     def test_holds(self, tiny: Tiny, name: str):
         found = Checkpoint(name, *tiny(name))
         check_replacements(found, inspect(found))

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -80,22 +79,21 @@ def same(model: PreTrainedModel, folder: Path) -> bool:
 
 @pytest.mark.parametrize(
     ("name", "head"),
-    [*product(["bert", "distilbert", "modernbert"], [MASKED_LM, CLASSIFICATION]), ("t5", SEQ2SEQ)],
+    [("bert", MASKED_LM), ("modernbert", CLASSIFICATION), ("t5", SEQ2SEQ)],
 )
 def test_a_head_that_is_there(kept: Saved, name: str, head: TaskHead):
     folder = kept(name, head)
-    for wanted in ([MASKED_LM, CLASSIFICATION, SEQ2SEQ], [SEQ2SEQ, CLASSIFICATION, MASKED_LM], [head]):
+    for wanted in ([MASKED_LM, CLASSIFICATION, SEQ2SEQ], [head]):
         weights = read(folder, *wanted)
         assert weights.head is head
         assert weights.missing == weights.unused == ()
         assert same(weights.model, folder)
 
 
-@pytest.mark.parametrize("name", ["bert", "distilbert"])
 @pytest.mark.parametrize("head", [None, ANSWERS])
-def test_a_head_that_is_not_there(kept: Saved, name: str, head: TaskHead | None):
+def test_a_head_that_is_not_there(kept: Saved, head: TaskHead | None):
     """The encoder alone is loaded, and its weights are those of the file."""
-    folder = kept(name, head)
+    folder = kept("bert", head)
     found = read(folder, CLASSIFICATION, SEQ2SEQ, MASKED_LM)
     assert found.head is None
     assert all("pooler" in key for key in found.missing)
@@ -105,11 +103,10 @@ def test_a_head_that_is_not_there(kept: Saved, name: str, head: TaskHead | None)
             assert any(k.endswith(key) and torch.equal(weight, w) for k, w in stored.items())
 
 
-@pytest.mark.parametrize("name", ["bert", "modernbert"])
 @pytest.mark.parametrize("head", [MASKED_LM, CLASSIFICATION, TOKENS, ANSWERS])
-def test_a_checkpoint_has_the_head_it_was_trained_with(kept: Saved, name: str, head: TaskHead):
+def test_a_checkpoint_has_the_head_it_was_trained_with(kept: Saved, head: TaskHead):
     """And no other, though heads of other tasks have weights of the same names and shapes."""
-    assert find_trained_heads(kept(name, head)) == [head.name]
+    assert find_trained_heads(kept("bert", head)) == [head.name]
 
 
 def test_token_classification_with_a_pooler(tiny: Tiny, tmp_path: Path):
@@ -196,16 +193,11 @@ def test_tokenizer_of_targets(kept: Saved, tiny: Tiny, tmp_path: Path):
     ("name", "expected"),
     [
         ("BertForMaskedLM", MASKED_LM),
-        ("DebertaV2ForSequenceClassification", CLASSIFICATION),
         ("ModernBertForTokenClassification", TOKENS),
-        ("RobertaForQuestionAnswering", ANSWERS),
         ("T5ForConditionalGeneration", SEQ2SEQ),
-        ("MarianMTModel", SEQ2SEQ),
-        ("GPT2LMHeadModel", CAUSAL_LM),
         ("LlamaForCausalLM", CAUSAL_LM),
         ("BertModel", None),
         ("ElectraForPreTraining", None),  # tells tokens that were replaced, and has no words to give
-        ("T5EncoderModel", None),
     ],
 )
 def test_head_of(name: str, expected: TaskHead | None):

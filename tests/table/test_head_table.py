@@ -32,7 +32,7 @@ DATA = {
     "model": ["org/bert", "org/bert", "org/bert"],
     "layer": [0, 1, 2],
     "seed": [None, 1, 2],
-    "n": [12, 12, 0],
+    "n": [2**53 + 1, 12, 0],
     "offset": [-1, None, 3],
     "entropy": [0.1 + 0.2, 1 / 3, NAN],
     "entropy_se": [5e-324, 1e22, None],
@@ -78,18 +78,7 @@ def test_round_trip(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_large_whole_numbers(tmp_path, kind):
-    """Beyond 2**53 a float would lose the last digits."""
-    data = {"seed": [2**53 + 1, 2**62 + 1], "n": [2**53 + 1, 0]}
-    table = HeadTable("t", [Column("seed", role="key"), Column("n", role="count")], data)
-    table.save(tmp_path / f"t.{kind}")
-    assert_same(HeadTable.read(tmp_path / f"t.{kind}"), table)
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize(
-    "name", ["007", "12", "1e5", "1.50", "True", "false", "nan", "NA", "inf", "null", "None"]
-)
+@pytest.mark.parametrize("name", ["007", "1e5", "True", "NA", "null"])
 def test_a_name_stays_a_name(tmp_path, kind, name):
     """A folder may be called anything, and so may a file of text."""
     columns = [Column("model", role="key"), Column("dataset", role="key"), Column("x")]
@@ -174,86 +163,33 @@ def test_tables_of_every_command(tmp_path, tables, kind):
         path = tmp_path / f"{name}.{kind}"
         table.save(path)
         assert_same(HeadTable.read(path), table)
-
-
-def test_the_roles_of_every_command_are_told_from_names(tmp_path, tables):
-    """So that a csv that has lost its json can still be joined."""
-    for name, table in tables.items():
-        path = tmp_path / f"{name}.csv"
-        path.write_text(table.to_csv())
-        read = HeadTable.read(path)
-        assert [(one.name, one.role) for one in read.columns] == [
-            (one.name, one.role) for one in table.columns
-        ]
-        assert cells(read) == cells(table)
+        if kind == "csv":  # one that has lost its json can still be joined
+            path.with_name(f"{path.name}.json").unlink()
+            read = HeadTable.read(path)
+            assert [(one.name, one.role) for one in read.columns] == [
+                (one.name, one.role) for one in table.columns
+            ]
+            assert cells(read) == cells(table)
 
 
 def test_csv_alone(tmp_path, heads):
     """What its columns are is told from their names; units, notes and provenance are gone."""
     table = heads(2, 2, entropy=np.arange(4.0))
-    columns = [*table.columns, Column("lift"), Column("lift_n", role="count")]
-    columns += [Column("n_se"), Column("y_n"), Column("z_se")]
-    data = {**table.data, **{column.name: [1.5, 2.5, 3.5, 4.5] for column in columns[len(table.columns) :]}}
-    data["lift_n"] = [1, 2, 3, 4]
+    columns = [*table.columns, Column("lift"), Column("lift_n", role="count"), Column("y_n")]
+    data = {**table.data, "lift": [1.5, 2.5, 3.5, 4.5], "lift_n": [1, 2, 3, 4], "y_n": [1.5, 2.5, 3.5, 4.5]}
     path = tmp_path / "heads.csv"
     HeadTable("t", columns, data, ["note"], {"seed": 1}).save(path)
     (tmp_path / "heads.csv.json").unlink()
     read = HeadTable.read(path)
-    roles = {column.name: column.role for column in read.columns}
-    assert roles == {
-        **dict.fromkeys(("model", "dataset", "layer", "head"), "key"),
-        "n": "count",
-        "entropy": "measure",
-        "entropy_se": "error",
-        "lift": "measure",
-        "lift_n": "count",
-        "n_se": "error",
-        "y_n": "measure",
-        "z_se": "measure",
-    }
+    roles = ["key"] * 4 + ["count", "measure", "error", "measure", "count", "measure"]
+    assert [column.role for column in read.columns] == roles
     assert {column.unit for column in read.columns} == {""}
     assert (read.title, list(read.notes), read.provenance) == ("heads", [], {})
     assert [cell for _, cell in cells(read)["layer"]] == [0, 0, 1, 1]
     assert {kind for kind, _ in cells(read)["layer"]} == {"int"}
 
 
-def test_the_json_of_another_table_is_not_taken(tmp_path):
-    TABLE.save(tmp_path / "one.csv")
-    (tmp_path / "one.csv").rename(tmp_path / "two.csv")
-    (tmp_path / "one.csv.json").rename(tmp_path / "two.csv.json")
-    read = HeadTable.read(tmp_path / "two.csv")
-    assert (read.title, list(read.notes), read.provenance) == ("two", [], {})
-
-
-def test_a_json_that_is_not_its_own_stays(tmp_path):
-    (tmp_path / "heads.csv.json").write_text("{}")
-    for overwrite in (False, True):
-        with pytest.raises(AttnprobeError, match=r"already exists|not the description"):
-            TABLE.save(tmp_path / "heads.csv", overwrite=overwrite)
-    assert [file.name for file in tmp_path.iterdir()] == ["heads.csv.json"]
-
-
-@pytest.mark.parametrize("name", ["none.csv", "heads.md", "heads.txt", "", "broken.json", "broken.parquet"])
-def test_what_is_no_table(tmp_path, name):
-    TABLE.save(tmp_path / "heads.md")
-    for broken in ("broken.json", "broken.parquet"):
-        (tmp_path / broken).write_text("{")
-    with pytest.raises(AttnprobeError):
-        HeadTable.read(tmp_path / name)
-
-
-@pytest.mark.parametrize("beside", [b"{", b"\xff", b""])
-def test_a_broken_json_beside_it(tmp_path, beside):
-    """Nothing is guessed where something is said."""
-    TABLE.save(tmp_path / "heads.csv")
-    (tmp_path / "heads.csv.json").write_bytes(beside)
-    with pytest.raises(AttnprobeError, match=r"heads\.csv\.json, which describes heads\.csv, can't be read"):
-        HeadTable.read(tmp_path / "heads.csv")
-
-
-@pytest.mark.parametrize(
-    "beside", ["[1]", "{}", '{"columns": 3, "notes": 3}', '{"columns": [3], "notes": null}']
-)
+@pytest.mark.parametrize("beside", ["[1]", '{"columns": [3], "notes": null}'])
 def test_a_json_of_something_else_beside_it(tmp_path, beside):
     """Is left aside."""
     TABLE.save(tmp_path / "heads.csv")
@@ -263,12 +199,11 @@ def test_a_json_of_something_else_beside_it(tmp_path, beside):
     assert (read.title, list(read.notes), read.provenance) == ("heads", [], {})
 
 
-@pytest.mark.parametrize("precision", [0, -1, 18])
-@pytest.mark.parametrize("kind", [*FORMATS, "md"])
-def test_digits_that_no_number_has(tmp_path, precision, kind):
+@pytest.mark.parametrize("precision", [0, 18])
+def test_digits_that_no_number_has(tmp_path, precision):
     """As --precision refuses them."""
     with pytest.raises(AttnprobeError, match="1 to 17"):
-        TABLE.save(tmp_path / f"t.{kind}", precision=precision)
+        TABLE.save(tmp_path / "t.csv", precision=precision)
     with pytest.raises(AttnprobeError, match="1 to 17"):
         TABLE.to_csv(precision)
 
@@ -285,21 +220,6 @@ def test_csv_is_what_the_command_writes(saved, tmp_path, capfd, monkeypatch):
     table.save(tmp_path / "b.csv", precision=3)
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
     assert (tmp_path / "b.csv").read_text() == table.to_csv(3)
-
-
-def test_columns_and_rows():
-    assert (len(TABLE), TABLE.models) == (3, ["org/bert"])
-    assert TABLE["layer"].tolist() == [0, 1, 2]
-    assert next(TABLE.rows())[:3] == ("org/bert", 0, None)
-    assert TABLE.column("entropy").title == "entropy of a row"
-
-
-def test_in_pandas(tmp_path):
-    frame = TABLE.to_pandas()
-    assert list(frame.columns) == list(DATA)
-    assert (frame.attrs["title"], frame.attrs["notes"]) == ("entropy of heads", NOTES)
-    assert frame.attrs["command"] == PROVENANCE["command"]
-    assert frame["entropy"].isna().tolist() == [False, False, True]
 
 
 def test_text_is_clean_in_pandas_and_in_a_notebook():

@@ -1,12 +1,11 @@
-import hashlib
 import json
 
 import pandas
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.table.reading import describe_table, read_table
-from attnprobe.table.table import Column, HeadTable
+from attnprobe.table.reading import read_table
+from attnprobe.table.table import HeadTable
 
 ROWS = pandas.DataFrame({
     "model": ["null", "null", "null"],
@@ -38,22 +37,6 @@ def written(tmp_path):
 @pytest.mark.parametrize("name", ["a.csv", "bom.csv", "A.CSV", "a.json", "a.parquet"])
 def test_formats_read_alike(written, name):
     pandas.testing.assert_frame_equal(read_table(written(name)), ROWS)
-
-
-@pytest.mark.parametrize("name", ["=cmd()", "-5", "+model", "@me/bert", "'quoted'", "it's", "null"])
-def test_names_that_a_spreadsheet_would_take_for_formulas(tmp_path, name):
-    """They get a quote in CSV, which goes again when the table is read."""
-    columns = [Column("model", role="key"), Column("layer", role="key"), Column("importance", "nats")]
-    table = HeadTable("t", columns, {"model": [name, "x"], "layer": [0, 1], "importance": [-0.5, 2.0]})
-    path = tmp_path / "a.csv"
-    path.write_text(table.to_csv(), encoding="utf-8")
-    pandas.testing.assert_frame_equal(read_table(path), table.to_pandas(), check_dtype=False)
-
-
-def test_a_table_is_named_with_its_content(written):
-    path = written("a.csv")
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    assert describe_table(path) == {"name": "a.csv", "sha256": digest}
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-from attnprobe.intervention.objectives.classification import count_entities, has_entities
-from attnprobe.intervention.objectives.question_answering import answer_f1, exact_match, normalise_answer
+from attnprobe.intervention.objectives.classification import count_entities
+from attnprobe.intervention.objectives.question_answering import answer_f1, exact_match
 
 metrics = pytest.importorskip("seqeval.metrics")
 
@@ -41,13 +41,6 @@ def test_f1_of_all_texts_is_that_of_seqeval():
     assert 2 * right / sum(named) == pytest.approx(metrics.f1_score(gold, predicted))
 
 
-def test_has_entities():
-    assert has_entities(["O", "B-PER"])
-    assert has_entities(["I-MISC"])
-    assert has_entities(["S-LOC", "O"])
-    assert not has_entities(["NOUN", "VERB", "SYM", "INTJ", "O", "X", "IN", "EX", "BES", "-LRB-"])
-
-
 #: Worked out by hand from the definitions: shared words twice, over the words of both.
 KNOWN = [
     ("Denver Broncos", ["Denver Broncos", "The Denver Broncos"], True, 1),
@@ -72,7 +65,3 @@ KNOWN = [
 def test_known_answers(predicted: str, answers: list[str], exact: bool, f1: float):
     assert exact_match(predicted, answers) == exact
     assert answer_f1(predicted, answers) == pytest.approx(f1)
-
-
-def test_normalised():
-    assert normalise_answer("The (big)  A-team, an apple's\tcore") == "big ateam apples core"

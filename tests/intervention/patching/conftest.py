@@ -1,14 +1,12 @@
 """Pairs of texts for tiny models, and heads patched by hand: by hooks on output projections."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from itertools import count
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnprobe.corpus.cells import Row, make_table
 from attnprobe.corpus.schema import read_table
@@ -22,11 +20,6 @@ from attnprobe.run.passes import open_single_run
 from attnprobe.tasks import Gold
 
 HEADS = 4
-#: The linear layers that read what heads give, of all architectures that are asked.
-READERS = re.compile(
-    r"(attention\.output\.dense|attn\.Wo|self_attn\.o_proj|self_attn\.out_proj|SelfAttention\.o"
-    r"|encoder_attn\.out_proj|EncDecAttention\.o|attn\.c_proj|albert_layers\.\d\.attention\.dense)$"
-)
 #: Word for word; of several lengths.
 SIDES = [
     ("the river bank was slow and red", "the house bank was slow and red"),
@@ -52,15 +45,11 @@ def make_pairs(kind: str) -> list[dict[str, Any]]:
         elif kind == "masked-lm":
             # In place of the second word.
             texts = [
-                " ".join([words[0], "[MASK]", *words[2:]]) for words in (clean.split(), corrupted.split())
+                " ".join([words[0], "[MASK]", *words[2:]]) for words in map(str.split, (clean, corrupted))
             ]
             texts[1] = texts[1].replace(corrupted.split()[-1], "stop")
-            pair |= {
-                "clean": texts[0],
-                "corrupted": texts[1],
-                "answer": "dog",
-                "other": "cat" if number % 2 else None,
-            }
+            pair |= {"answer": "dog", "other": "cat" if number % 2 else None}
+            pair |= {"clean": texts[0], "corrupted": texts[1]}
         elif kind == "causal-lm":
             pair |= {"answer": "the", "other": "a" if number % 2 else None}
         found.append(pair)
@@ -98,30 +87,8 @@ def paired(sessions: Any) -> Callable[..., Any]:
     return bench
 
 
-@contextmanager
-def hook_readers(model: nn.Module, hook: Callable[[int, Tensor], Tensor | None]) -> Iterator[None]:
-    """Show a hook what each reader of heads' output is given, call by call, and take what it returns."""
-    calls = count()
-
-    def before(_: nn.Module, given: tuple[Any, ...]) -> Any:
-        changed = hook(next(calls), given[0])
-        return None if changed is None else (changed, *given[1:])
-
-    with ExitStack() as stack:
-        for name, module in model.named_modules():
-            if READERS.search(name):
-                stack.callback(module.register_forward_pre_hook(before).remove)
-        yield
-
-
 @pytest.fixture(scope="session")
-def hooked() -> Callable[..., Any]:
-    """Show a hook what each reader of heads' output is given, call by call, and take what it returns."""
-    return hook_readers
-
-
-@pytest.fixture(scope="session")
-def patched_by_hand() -> Callable[..., float]:
+def patched_by_hand(hooked: Any) -> Callable[..., float]:
     """Measure a pair by hand, with some columns of what one layer's heads give from the other text."""
 
     def measure(
@@ -149,9 +116,9 @@ def patched_by_hand() -> Callable[..., float]:
             return found
 
         with torch.no_grad():
-            with hook_readers(model, keep):
+            with hooked(model, keep):
                 model(**source)
-            with hook_readers(model, replace):
+            with hooked(model, replace):
                 return float(read_off(model(**base), base))
 
     return measure

@@ -21,7 +21,6 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-NAMES = ("jamba", "qwen3_next")
 TEXTS = [
     "word11 word20 word40 word60 word12",
     "word30 word31 word90 word8",
@@ -47,7 +46,7 @@ def causal(name: str) -> Any:
     return model.eval().requires_grad_(False)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["jamba", pytest.param("qwen3_next", marks=pytest.mark.slow)])
 class TestTables:
     def test_census(self, name: str):
         """Rows are of layers 1 and 3, and their entropy is that of the model's own maps."""
@@ -70,43 +69,31 @@ class TestTables:
         """Each head's score is that of the model whose output projection is given zeros in its place."""
         model = causal(name)
         table = attnprobe.ablate(model, TEXTS, tokenizer=spelling(), objective="causal-lm", metric="loss")
-        frame = table.to_pandas()
-        units = ((1,), (3,))
-        assert list(zip(frame["layer"], frame["head"], strict=True)) == [
-            (layers[0], h) for layers in units for h in range(4)
-        ]
-        for layers, head in zip(units, (2, 0), strict=False):
-            outputs = [
-                module for place, module in model.named_modules()
-                if any(f".{layer}." in place for layer in layers)
-                and place.endswith(("o_proj", "out_proj")) and "attn" in place and "linear_attn" not in place
-            ]  # fmt: skip
-            assert len(outputs) == len(layers)
-            width = outputs[0].in_features // 4
-            kept = torch.ones(outputs[0].in_features)
-            kept[head * width : (head + 1) * width] = 0
-            hooks = [
-                output.register_forward_pre_hook(lambda _, given, kept=kept: (given[0] * kept,))
-                for output in outputs
-            ]
+        frame = table.to_pandas().set_index(["layer", "head"])
+        assert list(frame.index) == [(layer, head) for layer in (1, 3) for head in range(4)]
+        for layer, head in ((1, 2), (3, 0)):
+            (output,) = (
+                module
+                for place, module in model.named_modules()
+                if place.endswith((f".{layer}.self_attn.o_proj", f".{layer}.self_attn.out_proj"))
+            )
+            kept = torch.ones(4, output.in_features // 4)
+            kept[head] = 0
+            hook = output.register_forward_pre_hook(lambda _, given, kept=kept: (given[0] * kept.flatten(),))
             losses = []
             for text in TEXTS:
                 ids = torch.tensor([spelling()(text)["input_ids"]])
                 with torch.inference_mode():
                     logits = model(input_ids=ids, use_cache=False).logits
                 losses.append(float(functional.cross_entropy(logits[0, :-1], ids[0, 1:])))
-            for hook in hooks:
-                hook.remove()
-            row = frame[(frame["layer"] == layers[0]) & (frame["head"] == head)]
-            np.testing.assert_allclose(row["score"], np.mean(losses), rtol=1e-5)
+            hook.remove()
+            np.testing.assert_allclose(frame.loc[(layer, head), "score"], np.mean(losses), rtol=1e-5)
 
 
 def test_doctor():
     found = Checkpoint("jamba", every_type.build("jamba"), spelling())
     architecture = inspect(found)
-    assert architecture.warnings == (
-        "2 of its 4 layers have no attention map and are left out: linear_attention in layers 0 and 2",
-    )
+    assert "linear_attention in layers 0 and 2" in architecture.warnings[0]
     assert [str(place) for place in architecture.places] == ["layer 1", "layer 3"]
     assert "resuming at a layer gives the same" in check_gates(found, architecture).evidence
 
@@ -114,17 +101,10 @@ def test_doctor():
 class TestRefused:
     """A configuration that says something else than the layers do."""
 
-    @pytest.mark.parametrize(
-        ("kinds", "reason"),
-        [
-            (["full_attention", "linear_attention", "full_attention"], "attention of 3 layers was read"),
-            (["linear_attention"] * 2 + ["full_attention"], "attention of 3 layers was read"),
-        ],
-    )
-    def test_more_attend(self, tiny: Any, kinds: list[str], reason: str):
+    def test_more_attend(self, tiny: Any):
         model, tokenizer = copy.deepcopy(tiny("llama")[0]), tiny("llama")[1]
-        model.config.layer_types = kinds
-        with pytest.raises(UnsupportedModelError, match=reason):
+        model.config.layer_types = ["full_attention", "linear_attention", "full_attention"]
+        with pytest.raises(UnsupportedModelError, match="attention of 3 layers was read"):
             inspect(Checkpoint("llama", model, tokenizer))
 
     def test_others_attend(self):

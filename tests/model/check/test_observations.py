@@ -27,7 +27,7 @@ from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.statistics.statistic import statistic
 
 ALL = {"scores", "values", "outputs", "queries", "keys", "projection"}
-ROUTED = ["bert", "albert", "modernbert", "t5", "bart", "gpt2", "llama"]
+ROUTED = ["bert", "t5", "llama"]
 
 
 @pytest.fixture(params=ROUTED)
@@ -109,8 +109,8 @@ def test_scores_and_values_of_a_bert(copied):
         torch.testing.assert_close(values, value, atol=1e-6, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["deberta-v2", "mpnet"])
-def test_a_tap_shows_scores_alone(copied, name):
+def test_a_tap_shows_scores_alone(copied):
+    name = "deberta-v2"
     checkpoint, architecture = examine(Checkpoint(name, *copied(name)))
     assert len(check_observations(checkpoint, architecture, {"scores"})) == 1
     for missing in ("values", "outputs", "queries", "keys", "projection"):
@@ -139,20 +139,6 @@ def test_refused_by_name_with_the_reason(copied):
     assert np.isfinite(found["largest"]).all()
 
 
-def test_a_switched_off_head_contributes_nothing(copied):
-    model, tokenizer = copied("bert")
-    texts = ["the dog ran to the river", "a bird"]
-    before = attnprobe.census(model, texts, tokenizer=tokenizer, statistics=[contribution])
-    with torch.no_grad():
-        model.encoder.layer[1].attention.output.dense.weight[:, 8:16] = 0
-    after = attnprobe.census(model, texts, tokenizer=tokenizer, statistics=[contribution])
-    off = (after["layer"] == 1) & (after["head"] == 1)
-    assert (after["contribution"][off] == 0).all()
-    assert (after["contribution"][~off] > 0).all()
-    first = after["layer"] == 0
-    np.testing.assert_allclose(after["contribution"][first], before["contribution"][first])
-
-
 def test_what_is_not_what_it_should_be_is_refused(copied, monkeypatch):
     checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
     real = observed.find_projections
@@ -168,54 +154,26 @@ def test_what_is_not_what_it_should_be_is_refused(copied, monkeypatch):
 class TestLogits:
     """What may lie between queries times keys and scores, and what may not."""
 
-    @pytest.fixture
-    def found(self):
-        """Hold a layer of two sequences against queries times keys, and give what holds."""
-
-        def check(change, factor=0.3, size=1):
-            generator = torch.Generator().manual_seed(0)
-            queries, keys = (size * torch.randn(2, 3, 9, 5, generator=generator) for _ in range(2))
-            product = (queries @ keys.transpose(2, 3)).double()
-            scores = change(factor * product.float()).double()
-            scores = scores.where(scores > torch.finfo(torch.float32).min / 2, torch.nan)
-            return compare_logits(scores, product, 1e-3)[0]
-
-        return check
-
-    def test_scaled(self, found):
-        assert found(lambda scores: scores) == PLAIN
-
-    def test_masked(self, found):
-        hidden = torch.ones(9, 9, dtype=torch.bool).triu(1)
-        for lowest in (torch.finfo(torch.float32).min, -torch.inf):
-            assert found(lambda scores, lowest=lowest: scores.masked_fill(hidden, lowest)) == PLAIN
-
-    def test_biased_alike(self, found):
-        places = torch.arange(9)
-        assert found(lambda scores: scores - (places - places[:, None]).abs()) == BIASED
-
-    def test_of_nothing(self, found):
-        """As of a layer whose heads are all zeroed."""
-        assert found(lambda scores: scores, factor=0) == NEITHER
-        assert found(lambda scores: scores, size=0) == PLAIN
-
-    def test_capped(self, found):
-        assert found(lambda scores: 2 * (scores / 2).tanh(), factor=2) == CAPPED
-
     @pytest.mark.parametrize(
-        "change",
+        ("change", "holds"),
         [
-            lambda scores: -scores,
-            lambda scores: scores.flip(1),  # of other heads
-            lambda scores: scores.roll(1, 3),
-            lambda scores: scores + torch.randn(2, 1, 1, 9, generator=torch.Generator().manual_seed(1)),
-            lambda scores: torch.full_like(scores, torch.nan),
-            torch.zeros_like,
+            (lambda scores: scores.masked_fill(torch.ones(9, 9).triu(1) > 0, -torch.inf), PLAIN),
+            (lambda scores: scores - torch.arange(9), BIASED),
+            (lambda scores: 2 * (scores / 2).tanh(), CAPPED),
+            (lambda scores: -scores, NEITHER),
+            (lambda scores: scores.flip(1), NEITHER),  # of other heads
+            (lambda scores: scores + 0.3 * torch.arange(18).view(2, 1, 1, 9).sin(), NEITHER),  # by text
+            (lambda scores: torch.full_like(scores, torch.nan), NEITHER),
+            (torch.zeros_like, NEITHER),
         ],
-        ids=["negative", "heads", "keys", "bias of a text", "nan", "nothing"],
     )
-    def test_anything_else_is_told(self, found, change):
-        assert found(change) == NEITHER
+    def test_what_holds_of_a_layer_of_two_sequences(self, change, holds):
+        generator = torch.Generator().manual_seed(0)
+        queries, keys = (torch.randn(2, 3, 9, 5, generator=generator) for _ in range(2))
+        product = (queries @ keys.transpose(2, 3)).double()
+        scores = change(2 * product.float()).double()
+        scores = scores.where(scores > torch.finfo(torch.float32).min / 2, torch.nan)
+        assert compare_logits(scores, product, 1e-3)[0] == holds
 
     def test_it_is_refused_by_name(self, copied, monkeypatch):
         """Where a way shows the keys of other heads."""

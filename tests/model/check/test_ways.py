@@ -41,13 +41,11 @@ class OwnAttention(nn.Module):
         scores = query @ key.transpose(2, 3) * 0.2
         powers = scores.exp()
         mixed = powers / powers.sum(-1, keepdim=True)
-        if self.kind in {"softmax", "scores", "too few"}:
+        if self.kind in {"softmax", "too few"}:
             mixed = scores.softmax(-1)
         shown = mixed
         if self.kind == "aside":  # a softmax that the hidden states don't depend on, and maps of it
             shown = (scores * 2).softmax(-1)
-        if self.kind == "scores":
-            shown = scores
         output = hidden + (mixed @ value).transpose(1, 2).flatten(2)
         return output, shown if maps else None
 

@@ -1,6 +1,5 @@
 """Reaching attention: rightly, leaving no trace, and saying no in one sentence."""
 
-import copy
 import re
 import shutil
 from collections.abc import Callable
@@ -73,8 +72,9 @@ def refuses(ask: Callable[[], object], pattern: str) -> str:
 class TestLeftAsFound:
     """A model that was handed over comes back unchanged."""
 
-    @pytest.mark.parametrize("name", ["bert", "albert", "t5"])
-    @pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+    @pytest.mark.parametrize(
+        ("name", "implementation"), [("bert", "eager"), ("albert", "sdpa"), ("t5", "sdpa")]
+    )
     def test_after_a_census(self, copied: Tiny, name: str, implementation: str):
         model, tokenizer = copied(name)
         model.set_attn_implementation(implementation)
@@ -83,17 +83,6 @@ class TestLeftAsFound:
         attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
         assert state(model) == before
         assert set(before["attention"].values()) == {implementation}
-
-    @pytest.mark.parametrize("name", ["bert", "t5"])
-    def test_after_a_census_of_a_model_in_training(self, copied: Tiny, name: str):
-        """Training goes on where it was, and what dropout does is not attention."""
-        model, tokenizer = copied(name)
-        expected = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
-        model.train()
-        before = state(model)
-        found = attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
-        assert state(model) == before
-        np.testing.assert_array_equal(found["entropy"], expected["entropy"])
 
     @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
     def test_after_an_exception(self, copied: Tiny, error: type[BaseException]):
@@ -121,7 +110,7 @@ class TestLeftAsFound:
 # Read rightly
 
 
-@pytest.mark.parametrize("name", ["bert", "albert", "modernbert", "t5", "bart"])
+@pytest.mark.parametrize("name", ["bert", "t5", "llama"])
 class TestReading:
     """Maps and hidden states are the model's own."""
 
@@ -156,43 +145,11 @@ class TestReading:
     def test_float64_is_exact(self, copied: Tiny, name: str):
         model, tokenizer = copied(name)
         found = inspect(Checkpoint(name, model.double(), tokenizer))
-        assert (found.layers, found.heads, found.head_width) == (7 if name in {"t5", "bart"} else 3, 4, 8)
+        assert (found.layers, found.heads, found.head_width) == (7 if name == "t5" else 3, 4, 8)
         text = " ".join(found.evidence)
         assert "maps equal the model's own eager maps" in text
-        rotary = name in {"modernbert", "eurobert"}  # transformers keeps rotations in float32
-        assert all(float(number) < (1e-5 if rotary else 1e-12) for number in re.findall(r"[\d.]+e-\d+", text))
-
-
-def test_planted_heads(tiny: Tiny):
-    """A head that can only look at the previous token, and one that can only look at itself."""
-    tokenizer = tiny("bert")[1]
-    model = from_config(
-        "bert", len(tokenizer), hidden_size=64, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=8, max_position_embeddings=32,
-    )  # fmt: skip
-    with torch.no_grad():
-        model.embeddings.word_embeddings.weight.zero_()
-        model.embeddings.token_type_embeddings.weight.zero_()
-        model.embeddings.position_embeddings.weight.copy_(
-            torch.eye(32, 64)
-        )  # each position its own direction
-        attention = model.encoder.layer[0].attention.self
-        for projection in (attention.query, attention.key):
-            projection.weight.zero_()
-            projection.bias.zero_()
-        attention.key.weight.copy_(torch.eye(64)[:32].repeat(2, 1))
-        attention.query.weight[:32, :32] = 10 * torch.eye(32).roll(-1, 0)  # position i asks for i - 1
-        attention.query.weight[32:, :32] = 10 * torch.eye(32)
-    table = attnprobe.census(model, ["the dog ran to the water .", "a bird"], tokenizer=tokenizer)
-    # The first token finds no previous one, and looks everywhere alike: 1 / n to each of n tokens.
-    everywhere = (1 / 9**2 + 1 / 4**2) / 2
-    np.testing.assert_allclose(table["previous"], [1, 0], atol=1e-6)
-    np.testing.assert_allclose(table["self"], [everywhere, 1], atol=1e-6)
-    np.testing.assert_allclose(table["next"], [(1 / 9 / 8 + 1 / 4 / 3) / 2, 0], atol=1e-6)
-    assert table["offset"].tolist() == [-1, 0]
-    np.testing.assert_array_equal(table["offset_share"], [1, 1])
-    assert table["confidence"][1] == pytest.approx(1, abs=1e-6)
-    assert table["attention_distance"][1] == pytest.approx(0, abs=1e-5)
+        limit = 1e-5 if name == "llama" else 1e-12  # transformers keeps rotations in float32
+        assert all(float(number) < limit for number in re.findall(r"[\d.]+e-\d+", text))
 
 
 def test_layers_of_an_encoder_and_a_decoder(tiny: Tiny):
@@ -208,17 +165,12 @@ def test_layers_of_an_encoder_and_a_decoder(tiny: Tiny):
     assert found == [(kind, layer) for kind, layers in expected for layer in range(layers)]
 
 
-def without_frame() -> PreTrainedTokenizerFast:
-    """Make a tokenizer of words that adds nothing."""
+def test_learned_sinks():
+    """Rows are over the tokens; what a head gives is turned down by the share of its sink, and it is said."""
+    model_type = "gpt_oss"
     whole = Tokenizer(models.WordLevel({f"w{i}": i for i in range(100)}, unk_token="w0"))
     whole.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=whole)
-
-
-@pytest.mark.parametrize("model_type", ["gpt_oss", "openai_privacy_filter"])
-def test_learned_sinks(model_type: str):
-    """Rows are over the tokens; what a head gives is turned down by the share of its sink, and it is said."""
-    model, tokenizer = every_type.build(model_type), without_frame()
+    model, tokenizer = every_type.build(model_type), PreTrainedTokenizerFast(tokenizer_object=whole)
     texts = ["w9 w30 w7 w8", "w9 w10 w50 w9"]
     _, architecture = examine(Checkpoint(model_type, model, tokenizer))
     assert any("learned sinks is left out" in warning for warning in architecture.warnings)
@@ -242,7 +194,7 @@ class TestRefused:
         model.encoder.layer[0].attention.self.sinks = torch.zeros(4)
         refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "attention sinks")
 
-    @pytest.mark.parametrize("model_type", sorted(REFUSED))
+    @pytest.mark.parametrize("model_type", ["encoder-decoder", "hiera", "lilt"])
     def test_by_name(self, folder: Path, model_type: str):
         """Before weights are read: the folder holds those of a BERT."""
         AutoConfig.for_model(model_type).save_pretrained(folder)
@@ -254,21 +206,6 @@ class TestRefused:
         name = "encoder.layer.1.attention.self.query.weight"
         rewrite(folder, lambda weights: weights[name].view(-1)[7:8].fill_(value))
         assert name in refuses(lambda: load_checkpoint(str(folder)), "NaN or infinite")
-
-    def test_missing_encoder_weights(self, folder: Path):
-        rewrite(folder, lambda weights: weights.pop("encoder.layer.1.attention.self.query.weight"))
-        refuses(
-            lambda: load_checkpoint(str(folder)),
-            "lacks 1 weight of its encoder .*layer.1.attention.self.query",
-        )
-
-    def test_a_missing_pooler_is_fine(self, folder: Path):
-        expected = attnprobe.census(str(folder), SENTENCES)["entropy"]
-        rewrite(folder, lambda weights: [weights.pop(name) for name in list(weights) if "pooler" in name])
-        loaded = load_checkpoint(str(folder))
-        assert all("pooler" in name for name in loaded.missing)
-        assert loaded.missing
-        np.testing.assert_array_equal(attnprobe.census(str(folder), SENTENCES)["entropy"], expected)
 
     def test_a_tokenizer_of_another_model(self, tiny: Tiny):
         tokenizer = tiny("bert")[1]
@@ -305,23 +242,13 @@ class TestFolders:
         ("spoil", "pattern"),
         [
             (lambda f: (f / "config.json").unlink(), "no config.json"),
-            (lambda f: (f / "config.json").write_text("{"), "config.json .* is damaged"),
             (
                 lambda f: (f / "config.json").write_text('{"model_type": "none-such"}'),
                 "config.json .* can't be used",
             ),
             (lambda f: (f / "model.safetensors").unlink(), "no weights"),
-            (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "is damaged"),
-            (lambda f: (f / "tokenizer.json").write_text("{"), "is damaged"),
         ],
-        ids=[
-            "no-config",
-            "broken-config",
-            "unknown-type",
-            "no-weights",
-            "broken-weights",
-            "broken-tokenizer",
-        ],
+        ids=["no-config", "unknown-type", "no-weights"],
     )
     def test_spoiled(self, folder: Path, spoil: Callable[[Path], object], pattern: str):
         spoil(folder)
@@ -330,20 +257,13 @@ class TestFolders:
     def test_a_file_is_no_folder(self, folder: Path):
         refuses(lambda: load_checkpoint(str(folder / "config.json")), "is a file; give the folder")
 
-    @pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "~/nowhere-at-all", "a/b/c"])
-    def test_no_such_folder(self, name: str):
-        refuses(lambda: load_checkpoint(name), "no folder")
-
-    @pytest.mark.parametrize("device", ["cuda:9", "toaster", "meta"])
+    @pytest.mark.parametrize("device", ["cuda:9", "toaster"])
     def test_no_such_device(self, folder: Path, device: str):
         refuses(lambda: load_checkpoint(str(folder), LoadOptions(device=device)), "device")
 
-    @pytest.mark.parametrize("dtype", ["int64", "float", "nonsense", "nn"])
+    @pytest.mark.parametrize("dtype", ["int64", "nonsense"])
     def test_no_such_dtype(self, folder: Path, dtype: str):
-        if dtype == "float":  # torch's own name for float32
-            load_checkpoint(str(folder), LoadOptions(dtype=dtype))
-        else:
-            refuses(lambda: load_checkpoint(str(folder), LoadOptions(dtype=dtype)), "floating-point type")
+        refuses(lambda: attnprobe.entropy(str(folder), SENTENCES, dtype=dtype), "floating-point type")
 
 
 class TestHub:
@@ -379,7 +299,7 @@ class TestHub:
         assert name in said
         assert "HF_HUB_OFFLINE is set" in said
 
-    @pytest.mark.parametrize("name", ["no spaces", "-dash", "a--b", "org/" + "x" * 120])
+    @pytest.mark.parametrize("name", ["no spaces", "a--b"])
     def test_impossible_names(self, name: str):
         refuses(lambda: load_checkpoint(name, LoadOptions()), "neither a folder")
 
@@ -390,20 +310,7 @@ class TestWindow:
     @pytest.mark.parametrize(("name", "longest"), [("bert", 184), ("roberta", 184), ("t5", None)])
     def test_longest(self, checkpoint: Callable[[str], Checkpoint], name: str, longest: int | None):
         assert checkpoint(name).longest == longest
-        assert resolve_window(None, checkpoint(name)) == longest or 512
-
-    @pytest.mark.parametrize(("name", "longest"), [("bert", 192), ("roberta", 192), ("camembert", 192)])
-    def test_positions_limit_where_the_tokenizer_does_not(self, copied: Tiny, name: str, longest: int):
-        """RoBERTa's table of 194 positions begins at 2."""
-        model, tokenizer = copied(name)
-        tokenizer = copy.deepcopy(tokenizer)
-        tokenizer.model_max_length = int(1e30)
-        found = Checkpoint(name, model, tokenizer)
-        assert found.longest == longest
-        hidden = found.forward({"input_ids": torch.full((1, longest), 5)})
-        assert hidden.shape[1] == longest
-        with pytest.raises((IndexError, RuntimeError)):
-            found.forward({"input_ids": torch.full((1, longest + 1), 5)})
+        assert resolve_window(None, checkpoint(name)) == (longest or 512)
 
     def test_more_than_the_model_takes(self, checkpoint: Callable[[str], Checkpoint]):
         assert resolve_window(184, checkpoint("bert")) == 184

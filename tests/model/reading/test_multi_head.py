@@ -1,8 +1,10 @@
-"""WavLM's true heads, and ViTMAE with every patch."""
+"""WavLM's true heads, ViTMAE with every patch, BigBird with full attention and left block-sparse."""
 
 import every_type
 import pytest
 import torch
+from left_as_found import state
+from transformers import AutoConfig, AutoModel, PreTrainedModel
 
 from attnprobe.corpus.tokenizer import NoTokenizer
 from attnprobe.model.check.dry_run import inspect
@@ -10,7 +12,6 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor
 from attnprobe.model.quirks import force_full_attention
 from attnprobe.model.reading.capture import capture_attention
-from attnprobe.model.reading.gates import gate_attention
 
 LAYERS, HEADS = 3, 4
 
@@ -24,34 +25,6 @@ def wavlm():
     model = every_type.build("wavlm")
     processor: Processor = Noise()  # type: ignore[assignment]
     return Checkpoint("wavlm", model, NoTokenizer("wavlm"), modality="sound", processor=processor)
-
-
-@torch.no_grad()
-def by_hand(xi: torch.Tensor):
-    """Build the model again, and scale the columns of the projections that read each head."""
-    scaled = every_type.build("wavlm")
-    for layer, row in zip(scaled.encoder.layers, xi, strict=True):
-        weight = layer.attention.out_proj.weight
-        weight.mul_(row.repeat_interleave(weight.shape[1] // HEADS))
-    return scaled
-
-
-def test_gates_against_columns(wavlm: Checkpoint):
-    given = every_type.inputs("wavlm", wavlm.model)
-    way = inspect(wavlm).way
-    untouched = every_type.run(wavlm.model, given)[0]
-    with gate_attention(wavlm.body, way) as gates:
-        gates.set(torch.ones(1, LAYERS, HEADS))
-        torch.testing.assert_close(wavlm.forward(given), untouched, atol=5e-6, rtol=0)
-        for layer in range(LAYERS):
-            for head in range(HEADS):
-                xi = torch.ones(LAYERS, HEADS)
-                xi[layer, head] = 0
-                gates.set(xi[None])
-                expected = every_type.run(by_hand(xi), given)[0]
-                torch.testing.assert_close(wavlm.forward(given), expected, atol=5e-6, rtol=0)
-                assert not torch.allclose(expected, untouched, atol=1e-3)
-    assert torch.equal(every_type.run(wavlm.model, given)[0], untouched)
 
 
 def test_heads_are_those_of_torch(wavlm: Checkpoint):
@@ -90,3 +63,39 @@ class TestVitMae:
         with force_full_attention(found.body):
             first, second = (found.forward({"pixel_values": pixels}) for _ in range(2))
         assert torch.equal(first, second)
+
+
+def big_bird(kind: str) -> PreTrainedModel:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(
+        "big_bird", attention_type=kind, block_size=2, num_random_blocks=1, hidden_size=32, vocab_size=600,
+        num_hidden_layers=2, num_attention_heads=4, intermediate_size=32, max_position_embeddings=64,
+    )  # fmt: skip
+    return AutoModel.from_config(config).eval()
+
+
+def test_full_attention_of_big_bird_is_what_is_read():
+    sparse, full = big_bird("block_sparse"), big_bird("original_full")
+    full.load_state_dict(sparse.state_dict())
+    ids = torch.randint(200, 600, (2, 40), generator=torch.Generator().manual_seed(2))
+    with torch.inference_mode():
+        expected = full(input_ids=ids)[0]
+        assert not torch.allclose(sparse(input_ids=ids)[0], expected, atol=1e-3)
+        with force_full_attention(sparse) as warnings:
+            torch.testing.assert_close(sparse(input_ids=ids)[0], expected)
+    assert len(warnings) == 1
+    assert "block-sparse" in warnings[0]
+
+
+def test_big_bird_is_left_as_found():
+    model = big_bird("block_sparse").train()
+    model.encoder.layer[1].requires_grad_(False)
+    before = state(model)
+    with force_full_attention(model):
+        assert state(model)["modules"] != before["modules"]
+        with force_full_attention(model) as inner:  # once is enough
+            assert inner == ()
+    assert state(model) == before
+    with pytest.raises(KeyboardInterrupt), force_full_attention(model):
+        raise KeyboardInterrupt
+    assert state(model) == before

@@ -31,12 +31,8 @@ def passes(found, architecture, batches):
             yield measure.evaluate(batch)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("bert", "albert"), ("bert", "deberta-v2")],
-)
-def test_two_generators_over_one_plan(copied, first, second):
-    sides = [examine(Checkpoint(name, *copied(name))) for name in (first, second)]
+def test_two_generators_over_one_plan(copied):
+    sides = [examine(Checkpoint(name, *copied(name))) for name in ("bert", "deberta-v2")]
     with (
         tokenise(sides[0][0], DOCUMENTS, CorpusOptions(batch_tokens=16)) as one,
         tokenise(sides[1][0], DOCUMENTS, CorpusOptions(batch_tokens=16)) as two,
@@ -53,7 +49,7 @@ def test_two_generators_over_one_plan(copied, first, second):
                 np.testing.assert_array_equal(ours[name], theirs[name])
 
 
-@pytest.mark.parametrize("name", ["bert", "t5", "deberta-v2"])
+@pytest.mark.parametrize("name", ["bert", "deberta-v2"])
 def test_one_model_in_several_threads(copied, name):
     found, architecture = examine(Checkpoint(name, *copied(name)))
     assert architecture.threaded
@@ -90,13 +86,6 @@ def test_a_model_is_read_once_at_a_time(copied):
 
 
 class TestModelsThatKeepSomething:
-    def test_tables_of_rotary_embeddings(self, copied):
-        """ESM keeps those of the last length it was given."""
-        _, architecture = examine(Checkpoint("esm", *copied("esm")))
-        model, _ = copied("esm")
-        keeps = any("_cached" in name for module in model.modules() for name in vars(module))
-        assert architecture.threaded is not keeps
-
     def test_anything_at_all(self, copied):
         model, tokenizer = copied("bert")
         checkpoint = Checkpoint("bert", model, tokenizer)

