@@ -24,7 +24,6 @@ SINGLE = [
     "zyx qwv the the the the the the",
     "he walks slowly over the road between river and bank with unlikely kindness",
 ]
-PAIRS = [("is it late ?", "it was always late ; the parcel came by day"), ("the dog", ".")]
 
 
 def documents(texts=SINGLE):
@@ -134,53 +133,7 @@ def test_models_of_other_shapes_have_pairs_and_no_heads_of_one_number(tiny):
     assert not found.shared.alike
 
 
-def test_attention_of_other_kinds_is_refused(tiny):
-    from attnprobe.errors import AttnprobeError
-
-    with pytest.raises(AttnprobeError, match="only heads of one kind can be compared"):
-        against(tiny("bert"), tiny("gpt2"))
-
-
 # Word by word
-
-
-def respelled(tokenizer):
-    """The same vocabulary with every ordinary piece spelled otherwise: ids move, texts are cut as before."""
-    import json
-
-    from tokenizers import Tokenizer
-
-    backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    vocabulary = backend["model"]["vocab"]
-    size = len(vocabulary)
-    backend["model"]["vocab"] = {token: size - 1 - place for token, place in vocabulary.items()}
-    for token in backend["added_tokens"]:
-        token["id"] = size - 1 - token["id"]
-    for one in backend["post_processor"]["special_tokens"].values():
-        one["ids"] = [size - 1 - place for place in one["ids"]]
-    own = copy.deepcopy(tokenizer)
-    own._tokenizer = Tokenizer.from_str(json.dumps(backend))
-    return own, size
-
-
-def test_a_vocabulary_in_another_order_changes_nothing(tiny):
-    model, tokenizer = tiny("bert")
-    other_tokenizer, size = respelled(tokenizer)
-    other = copy.deepcopy(model)
-    table = other.embeddings.word_embeddings.weight
-    table.data[:size] = table.data[:size].flip(0)
-    found = against(
-        (model, tokenizer),
-        (other, other_tokenizer),
-        texts=[*SINGLE, *PAIRS],
-        statistics=("positional", "entropy"),
-    )
-    assert any("word by word" in note for note in found.labels.notes)
-    assert found.numbered.average == pytest.approx(0, abs=1e-7)
-    for name in ("entropy", "previous"):
-        a, b = (side[name] for side in found.sums)
-        assert b.average == pytest.approx(a.average, abs=1e-6)
-    assert any("word by word" in note for note in found.labels.notes)
 
 
 def test_maps_of_words_are_sums_over_keys_and_means_over_queries(tiny):
