@@ -117,39 +117,3 @@ def test_every_kind_of_picture_is_said_and_walked(opened, kind):
 def press(page, *keys):
     for key in keys:
         page.keyboard.press(key)
-
-
-def test_arrow_keys_walk_a_heat_map(opened):
-    seen, table = opened("heat map"), census()
-    page = seen.page
-    assert page.get_attribute(".chart", "data-marks") == "12"
-    page.focus(".chart")
-
-    def said():
-        return page.inner_text("#text")
-
-    def expected(layer, head):
-        value = table.data["previous"][4 * layer + head]
-        place = f"head: {head}; layer: {layer}; value: {value}"
-        return f"{place}; previous (share): {value:.4g}; standard error: 0.012"
-
-    walks = (
-        ("ArrowRight", 0, 0),
-        ("ArrowRight", 0, 1),
-        ("ArrowDown", 1, 1),
-        ("ArrowDown", 2, 1),
-        ("ArrowDown", 2, 1),
-    )
-    for key, layer, head in (
-        *walks,
-        ("ArrowLeft", 2, 0),
-        ("ArrowUp", 1, 0),
-        ("End", 2, 3),
-        ("PageUp", 2, 2),
-        ("Home", 0, 0),
-    ):
-        press(page, key)
-        assert said() == expected(layer, head)
-        ring, chart = (page.locator(one).bounding_box() for one in (".mark", ".chart"))
-        assert chart["x"] <= ring["x"] <= ring["x"] + ring["width"] <= chart["x"] + chart["width"]
-    seen.assert_silent()

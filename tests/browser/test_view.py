@@ -184,40 +184,6 @@ def test_links_lead_to_heads(opened, saved, tmp_path):
     seen.assert_silent()
 
 
-def test_running_text_is_coloured_by_the_word_in_focus(opened, saved):
-    view = attnprobe.view(saved("bert"), TEXT, layer=1, head=2)
-    seen = opened(view)
-    page, rows = seen.page, view.attention["encoder"][1, 2]
-    page.check("input[value=text]")
-    drawn(page, draw="text")
-
-    def tints():
-        return np.array(
-            page.eval_on_selector_all(
-                ".word", "all => all.map(one => +one.style.getPropertyValue('--share'))"
-            )
-        )
-
-    np.testing.assert_allclose(tints(), rows.mean(0), atol=5.1e-5)
-    page.focus(".word >> nth=0")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    np.testing.assert_allclose(tints(), rows[2], atol=5.1e-5)
-    labels = view.tokens["encoder"][0]
-    said = page.inner_text("#readout").replace("\u2068", "").replace("\u2069", "")
-    best = rows[2].argmax()
-    assert said.startswith(f"{labels[2]} looks most at {labels[best]} {rows[2, best]:.4f}, ")
-    reds = page.eval_on_selector_all(
-        ".word", r"all => all.map(one => +getComputedStyle(one).backgroundColor.match(/\d+/)[0])"
-    )
-    assert abs(np.corrcoef(reds, np.sqrt(rows[2]))[0, 1]) > 0.9
-    page.keyboard.press("Enter")
-    assert page.input_value("#from") == "2"
-    assert page.locator("#save").is_hidden()
-    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
-    seen.assert_silent()
-
-
 ALERT = "</script><script>alert(1)</script>"
 WORDS = [
     ALERT, "<img/src=x/onerror=alert(2)>", "\"'><svg/onload=alert(3)>", "\u202etxet\u2066", "{{7*7}}",

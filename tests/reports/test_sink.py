@@ -55,16 +55,6 @@ def test_a_pipe_gets_csv_and_a_person_a_table(stdout, table):
     assert "lowest" in person.text
 
 
-@pytest.mark.parametrize(
-    ("format", "start"), [("csv", "model,"), ("json", "{"), ("md", "### "), ("table", "Entropy")]
-)
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_format_asked_for_is_what_comes_out(stdout, table, format, start, terminal):
-    out = stdout(terminal)
-    write_table(table, format=format, no_color=True, output=Path("-"))
-    assert out.text.removeprefix("\x1b[1m").startswith(start)
-
-
 @pytest.mark.parametrize("name", ["heads.csv", "heads.md", "heads.parquet", "HEADS.CSV"])
 def test_a_file_has_its_description_beside_it(tmp_path, stdout, table, name):
     out = stdout(terminal=True)
@@ -231,16 +221,6 @@ def test_a_full_disk_behind_stdout_is_one_clear_error():
             check=False,
         )
     assert (done.returncode, done.stderr) == (0, "could not write to standard output: the disk is full\n")
-
-
-def test_a_pipe_imports_neither_rich_nor_pandas():
-    program = (
-        PROGRAM + "print(sorted({'rich', 'pandas', 'pyarrow', 'torch'} & set(sys.modules)), file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "csv", "3"], capture_output=True, text=True, check=True
-    )
-    assert done.stderr.splitlines()[-1] == "[]"
 
 
 class Disk(io.RawIOBase):

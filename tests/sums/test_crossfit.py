@@ -50,14 +50,6 @@ def test_by_hand(folds, documents):
         assert fitted.answers_of(others).sum() == expected
 
 
-def test_links_in_one_fold_choose_nothing():
-    asked = np.zeros(BLOCKS, np.int64)
-    asked[:3] = 5
-    assert not CrossFit(Links(asked, asked[None]), 5).possible
-    assert CrossFit(Links(asked, asked[None]), 32).possible
-    assert not CrossFit(Links(asked, np.zeros((0, BLOCKS), np.int64)), 32).possible
-
-
 @pytest.mark.parametrize("tied", [False, True])
 def test_a_draw_by_hand(tied):
     random = np.random.default_rng(1)

@@ -17,13 +17,10 @@ from attnprobe.model.check.dry_run import examine
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
-from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.survey.measure import open_evaluator
-from attnprobe.survey.probe import probe_checkpoint
 from attnprobe.survey.word_maps import (
     AskedCorpus,
-    WordScorer,
     ask_words,
 )
 
@@ -99,36 +96,3 @@ def test_maps_and_best_heads_by_hand(tiny: Tiny, texts: Any, name: str):
             assert batch.heads[row].tolist() == [others[i][place] == target for place in best]
             checked += 1
     assert checked > 30
-
-
-def run(checkpoint: Checkpoint, texts: Any, **plan: Any) -> Any:
-    given = documents(texts)
-    return probe_checkpoint(
-        checkpoint, given, SYNTAX_TASK, CorpusOptions(), dataset="texts", facts={}, **plan,
-        progress=SilentProgress(),
-    )  # fmt: skip
-
-
-def test_a_planted_head_finds_the_next_word(tiny: Tiny, texts: Any, monkeypatch: Any):
-    """Head 2 of layer 1 attends to the next token alone, and every word depends on the next."""
-    model, tokenizer = tiny("bert")
-    sentences = []
-    for text, spans, _ in gold_sentences(texts):
-        if len(tokenizer.tokenize(text)) == len(spans) > 2:  # a token a word
-            sentences.append((text, spans, [(at, at + 1, "next") for at in range(len(spans) - 1)]))
-    assert len(sentences) > 3
-    take = WordScorer.take
-
-    def planted(self: Any, layer: int, kind: Any, layout: Any, piece: Any) -> None:
-        if layer == 1:
-            size = piece.probabilities.shape[3]
-            piece.probabilities[:, 2] = torch.eye(size).roll(1, 1)[
-                piece.query : piece.query + piece.probabilities.shape[2]
-            ]
-        take(self, layer, kind, layout, piece)
-
-    monkeypatch.setattr(WordScorer, "take", planted)
-    table = run(Checkpoint("bert", model, tokenizer), sentences * 4, penalty=1.0)
-    assert table["accuracy"][0] == 1
-    assert (table["layer"][0], table["head"][0], table["best_head_accuracy"][0]) == (1, 2, 1)
-    assert table["baseline_rule"][0] == "offset +1"

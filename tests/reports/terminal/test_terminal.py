@@ -71,13 +71,6 @@ def test_undefined_heads_and_undefined_measures(heads):
     assert "nan" not in "\n".join(lines)
 
 
-def test_rows_that_are_not_one_head_each_are_listed():
-    columns = [Column("layer", role="key"), Column("head", role="key"), Column("x")]
-    data = {"layer": [0, 0, 1], "head": [0, 0, 0], "x": [0.25, 0.75, 0.5]}
-    lines = [line.split() for line in shown(HeadTable("t", columns, data))]
-    assert lines[-3:] == [["L0", "H0", "0.250"], ["L0", "H0", "0.750"], ["L1", "H0", "0.500"]]
-
-
 def test_other_encodings_get_ascii(heads, hostile):
     values = np.array([0.5, np.nan, 1.0, 2.0])
     text = "\n".join(shown(heads(2, 2, entropy=values), encoding="ascii"))
@@ -150,13 +143,3 @@ def test_heads_over_training_are_a_line_each_the_most_changed_first(encoding):
     assert [line[2] for line in found] == (drawn if encoding == "utf-8" else plain)
     assert [float(found[0][place]) for place in (3, 5)] == [0, 1]
     assert "steps 0, 100, 200" in "\n".join(lines)
-
-
-def test_each_kind_of_attention_has_its_map():
-    columns = [Column(name, role="key") for name in ("attention", "layer", "head")] + [Column("x")]
-    data = {"attention": ["encoder"] * 2 + ["cross"] * 4, "layer": [0, 0, 0, 0, 1, 1], "head": [0, 1] * 3}
-    lines = shown(HeadTable("t", columns, {**data, "x": [0.5, 0.25, 0.125, 1.0, 0.75, 0.375]}))
-    maps = [line for line in lines if line.startswith("x (")]
-    assert maps == ["x (encoder)", "x (cross)"]
-    assert sum(line.startswith("L1") for line in lines) == 1
-    assert any("0.12 at cross L0 H0" in line and "1.00 at cross L0 H1" in line for line in lines)
