@@ -112,7 +112,7 @@ class Call:
         from attnprobe.model.locate import locate
 
         files = locate(str(self.model), self.load, weights=False)
-        return files.adapter is None and reads_both(files.config)
+        return not files.adapter and reads_both(files.config)
 
 
 def read_task(options: Mapping[str, Any], labels: Any) -> TaskOptions:
