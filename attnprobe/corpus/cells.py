@@ -21,31 +21,22 @@ PEEK_ROWS = 32
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The cells of a row by column name, and the words that say where it stands ("line 3 of data.csv").
+    """The cells of a row by column name."""
 
-    ``part_of`` names the document that it is a part of, where the format itself says so.
-    """
-
-    where: str
+    where: str  # such as "line 3 of data.csv"
     cells: Mapping[str, Any]
-    part_of: str | None = None
+    part_of: str | None = None  # names the document that it is a part of, where the format itself says so
 
 
 @dataclass(frozen=True)
 class Table:
-    """Column names and a stream of rows that is read once.
+    """Column names and a stream of rows that is read once."""
 
-    Attributes:
-        name: What errors call it.
-        classes: Names of classes, by column of lists of their numbers.
-        header: Whether the columns are named by a first line, which may be data.
-    """
-
-    name: str
+    name: str  # for errors
     columns: Sequence[str]
     rows: Iterator[Row]
-    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    header: bool = False
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # names, by column of lists of numbers
+    header: bool = False  # whether the columns are named by a first line, which may be data
 
 
 def make_table(name: str, rows: Iterator[Row], classes: Mapping[str, Sequence[str]] | None = None) -> Table:

@@ -24,19 +24,12 @@ _BLANK = (None, "_", "")
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of CoNLL-U, checked.
+    """A sentence of CoNLL-U, checked."""
 
-    Attributes:
-        tokens: Its words, multi-word tokens and empty nodes, as the conllu package reads them.
-        lines: The number of the line of each.
-        comments: The lines before them that begin with ``#``.
-        stated: What ``# text`` says.
-    """
-
-    tokens: Sequence[Token]
-    lines: Sequence[int]
-    comments: Sequence[str]
-    stated: str | None
+    tokens: Sequence[Token]  # words, multi-word tokens and empty nodes, as the conllu package reads them
+    lines: Sequence[int]  # the number of the line of each
+    comments: Sequence[str]  # the lines before them that begin with ``#``
+    stated: str | None  # what ``# text`` says
 
     @cached_property
     def _forms(self) -> list[tuple[str, str, range]]:
@@ -241,10 +234,8 @@ def read_conllu(
     Each is part of a document that begins with ``# newdoc``, or else of a paragraph that begins with
     ``# newpar``, if one has begun.
 
-    ``tags``: the column that labels the words.
-
-    ``group``: the comment that says in which group a sentence counts: its own, or that of the sentence that
-    opens its document.
+    ``tags`` is the column that labels the words. ``group`` is the comment that says in which group a sentence
+    counts: its own, or that of the sentence that opens its document.
     """
 
     def list_parts() -> Iterator[tuple[str | None, str, Document]]:

@@ -175,33 +175,21 @@ def find_gold(label: Label | None) -> Gold:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text, never blank, or a pair of texts that the model reads together.
-
-    Attributes:
-        label: What a model is to say of it, as the file spells it.
-        annotation: Its words and gold links, where they are wanted.
-        part_of: The name of the wider document that it is a part of; None where it is whole.
-        group: The group of documents that it counts in, such as a genre.
-        role: Whether it is a query or a passage.
-        image: What the model sees beside the text.
-    """
+    """One text, never blank, or a pair of texts that the model reads together, perhaps with an image."""
 
     text: str
     pair: str | None = None
-    label: Label | None = None
+    label: Label | None = None  # what a model is to say of it, as the file spells it
     annotation: Annotation | None = None
-    part_of: str | None = None
+    part_of: str | None = None  # the name of the wider document that it is a part of; None where it is whole
     # States go by what is written of a document.
-    group: str | None = field(default=None, repr=False)
+    group: str | None = field(default=None, repr=False)  # the group of documents that it counts in
     role: Role = field(default="", repr=False)
     image: "Picture | None" = field(default=None, repr=False)
 
     @property
     def digest(self) -> int:
-        """Name the document in 64 bits by its content, so that equal texts have one name.
-
-        Parts of one document have one name too.
-        """
+        """Name the document in 64 bits by its content; equal texts have one name, as parts of one have."""
         content = f"group\0{self.part_of}"
         if self.part_of is None:
             content = f"text\0{self.text}\0{self.pair or ''}"
