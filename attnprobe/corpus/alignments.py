@@ -133,22 +133,21 @@ def align_document(
 
 def read_as_pairs(documents: Iterable[Document]) -> Iterator[Document]:
     """Give documents whose second text is their label that text as pair, as an encoder reads two texts."""
+
+    def move(span: Span) -> Span:
+        return replace(span, where="pair") if span.where == "target" else span
+
     for document in documents:
         if document.pair is not None or not isinstance(document.label, str):
             yield document
             continue
         annotation = document.annotation
         if annotation is not None:
-            links = tuple(
-                replace(link, source=_move(link.source), target=_move(link.target))
-                for link in annotation.links
+            moved = (
+                replace(link, source=move(link.source), target=move(link.target)) for link in annotation.links
             )
-            annotation = replace(annotation, words=tuple(map(_move, annotation.words)), links=links)
+            annotation = replace(annotation, words=tuple(map(move, annotation.words)), links=tuple(moved))
         yield replace(document, pair=document.label, label=None, annotation=annotation)
-
-
-def _move(span: Span) -> Span:
-    return replace(span, where="pair") if span.where == "target" else span
 
 
 def list_lines(alignments: Any) -> list[str]:

@@ -31,16 +31,11 @@ class TokenKinds:
         self._tokenizer = tokenizer
         self._leads = bool(frame.before) or start is not None
         self._separators = {*frame.after, *_find_ids(tokenizer, "sep_token_id", "eos_token_id")}
-        self._framing = {*frame.before, *self._separators}
-        self._framing |= _find_ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
-        self._framing |= set() if start is None else {start}
-        self._special = self._framing | find_special_ids(tokenizer)
+        framing = {*frame.before, *self._separators} | (set() if start is None else {start})
+        framing |= _find_ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
+        self.framing = frozenset(framing)  # boundary tokens, which are no candidates for rare tokens
+        self._special = framing | find_special_ids(tokenizer)
         self._punctuation: dict[int, bool] = {}
-
-    @property
-    def framing(self) -> frozenset[int]:
-        """Ids of boundary tokens, which are no candidates for rare tokens."""
-        return frozenset(self._framing)
 
     def first(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Mark the leading special token of each row of ids (batch, position)."""
@@ -59,7 +54,7 @@ class TokenKinds:
         types, place = np.unique(ids, return_inverse=True)
         for unseen in set(types.tolist()) - self._punctuation.keys():
             spelled = spell_token(self._tokenizer, unseen)
-            self._punctuation[unseen] = unseen not in self._framing and is_punctuation(spelled)
+            self._punctuation[unseen] = unseen not in self.framing and is_punctuation(spelled)
         return np.array([self._punctuation[t] for t in types.tolist()])[place].reshape(ids.shape)
 
 
