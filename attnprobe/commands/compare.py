@@ -384,10 +384,9 @@ def dynamics(
         special = set().union(*(names for _, names in MEASURES.values())) - taken
         keywords = {_RENAMED.get(one, one): given[one] for one in given.keys() - special} | more
 
-        from attnprobe.model.locate import check_one_run, find_checkpoints
+        from attnprobe.model.locate import find_run
 
-        checkpoints = find_checkpoints([(saved.model, saved.revision) for saved in run], call.load)
-        check_one_run(checkpoints)
+        checkpoints = find_run([(saved.model, saved.revision) for saved in run], call.load)
         key = {}
         if call.resume is not None:
             key = make_state_key(

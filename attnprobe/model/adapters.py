@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -39,7 +38,6 @@ _INSIDE = "base_model.model."
 
 def read_with_adapter(
     files: CheckpointFiles,
-    base: CheckpointFiles,
     config: PreTrainedConfig,
     wanted: tuple[TaskHead, ...] = (),
     *,
@@ -53,17 +51,21 @@ def read_with_adapter(
     """
     import peft
 
+    base = files.base
+    assert base is not None  # or there would be no adapter
     name, trained_on, kind = files.label, clean(base.name), clean(str(files.adapter.get("peft_type")))
     if kind not in peft.PeftType.__members__:
         raise ModelError(f"This peft knows no adapters of the kind {kind}, as {name} is; update peft.")
     try:
         tensors = peft.load_peft_weights(str(files.folder), device="cpu")
     except Exception as error:
-        reason = first_line(error)
-        raise ModelError(f"The weights of the adapter {name} can't be loaded: {reason}.") from error
+        raise ModelError(
+            f"The weights of the adapter {name} can't be loaded: {first_line(error)}."
+        ) from error
     saved = {key.removeprefix(_INSIDE): tensor for key, tensor in tensors.items()}
     head = _find_head(files.adapter)
-    _take_labels(config, head, saved)
+    if head is not None:
+        _take_labels(config, head, saved)
     weights = read_model(base.folder, base.name, config, head, **options)
     if weights is None or weights.needed:
         raise ModelError(
@@ -83,7 +85,15 @@ def read_with_adapter(
             "out --force-head."
         )
     try:
-        merged = _merge(files.folder, weights.model, tensors)
+        with warnings.catch_warnings(), torch.random.fork_rng():
+            warnings.simplefilter("ignore")  # of what is compared below
+            # With no memory for what the description says and the file does not hold.
+            model: Any = weights.model
+            adapted = peft.PeftModel.from_pretrained(model, str(files.folder), low_cpu_mem_usage=True)
+            placed = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
+            if any(key not in tensors or tensors[key].shape != made.shape for key, made in placed.items()):
+                raise ValueError("its weights have no place there")
+            merged: Any = adapted.merge_and_unload()
     except Exception as error:
         raise ModelError(
             f"The adapter {name} can't be merged into {trained_on}: {first_line(error)}; name the base that "
@@ -100,10 +110,8 @@ def _find_head(described: Mapping[str, Any]) -> TaskHead | None:
     return _TASKS.get(str(described.get("task_type")), by_class)
 
 
-def _take_labels(config: PreTrainedConfig, head: TaskHead | None, saved: dict[str, Any]) -> None:
+def _take_labels(config: PreTrainedConfig, head: TaskHead, saved: dict[str, Any]) -> None:
     """Set the number of labels to that of the weights which the adapter holds of a head."""
-    if head is None:
-        return
     try:
         with torch.device("meta"):
             skeleton = getattr(transformers, head.auto).from_config(config)
@@ -116,17 +124,3 @@ def _take_labels(config: PreTrainedConfig, head: TaskHead | None, saved: dict[st
     }
     if len(labels) == 1:
         config.num_labels = labels.pop()
-
-
-def _merge(folder: Path, model: Any, tensors: dict[str, Any]) -> Any:
-    import peft
-
-    with warnings.catch_warnings(), torch.random.fork_rng():
-        warnings.simplefilter("ignore")  # of what is compared below
-        # With no memory for what the description says and the file does not hold.
-        adapted = peft.PeftModel.from_pretrained(model, str(folder), low_cpu_mem_usage=True)
-        placed = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
-        shapes = {key: tensor.shape for key, tensor in tensors.items()}
-        if any(shapes.get(key) != tensor.shape for key, tensor in placed.items()):
-            raise ValueError("its weights have no place there")
-        return adapted.merge_and_unload()

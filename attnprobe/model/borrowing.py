@@ -14,7 +14,7 @@ from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.embedding import Embedding, choose_prompts, unwrap_sentence_transformer
-from attnprobe.model.folders import acts_outside_layers
+from attnprobe.model.folders import OUTSIDE
 from attnprobe.model.private import unwrap_compiled, unwrap_forward
 from attnprobe.model.quantisation import Quantisation, silence_packages, unpack_model
 from attnprobe.model.reading.ways import evaluation_mode
@@ -64,7 +64,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     )
     if parts is None or scores_pairs:
         return checkpoint
-    return Embedding.of(whole, checkpoint, prompt).attach(checkpoint)
+    return Embedding.attach(whole, checkpoint, prompt)
 
 
 def _strip_wrappers(model: nn.Module) -> nn.Module:
@@ -76,14 +76,15 @@ def _strip_wrappers(model: nn.Module) -> nn.Module:
 def _list_active_adapters(model: Any) -> list[str]:
     stated: Any = model.active_adapters
     names: Any = stated() if callable(stated) else stated
-    active = {name: model.peft_config[name] for name in names}
-    kinds = {name: str(getattr(one.peft_type, "value", one.peft_type)) for name, one in active.items()}
-    for name, config in active.items():
-        if acts_outside_layers(config):
+    kinds = {}
+    for name in names:
+        config = model.peft_config[name]
+        kinds[name] = str(getattr(config.peft_type, "value", config.peft_type))
+        if kinds[name] in OUTSIDE or getattr(config, "is_prompt_learning", False):
             raise UsageError(
-                f"The adapter {name} ({kinds[name]}) adds virtual tokens or other parts "
-                "outside of the base model's layers, which attnprobe does not read; give "
-                "model.get_base_model() to ask the base without it."
+                f"The adapter {name} ({kinds[name]}) adds virtual tokens or other parts outside of the base "
+                "model's layers, which attnprobe does not read; give model.get_base_model() to ask the base "
+                "without it."
             )
     switched = [part.disable_adapters for part in model.modules() if hasattr(part, "disable_adapters")]
     disabled = bool(switched) and all(switched)

@@ -72,16 +72,13 @@ class Checkpoint:
     """A model and its tokenizer.
 
     Attributes:
-        name: What the user calls it; the ``model`` column of every table.
         origin: Where the weights came from: folder, hub commit, hashes.
         unused: Weights that the model does not use, such as those of a trained head.
         head: The task head that was loaded along, every weight of it from the checkpoint, or forced.
-        target_tokenizer: That of targets, where they are spelled differently.
         modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
         tower: The submodule that is read, of a model with one for text and one for something else.
         kept: Which heads its weights have, (layer, head), if it is physically pruned; else None.
         scores_pairs: Whether it is a cross-encoder of sentence-transformers, a classifier of two texts.
-        sentences: The folder of sentence-transformers that it is the transformer of.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
 
@@ -234,11 +231,8 @@ class Checkpoint:
 
 
 def strip_head(model: PreTrainedModel) -> PreTrainedModel:
-    """Get a model without its task head.
-
-    DINOv3 calls its layers what others call the model without a head; they take no image.
-    """
-    base: Any = model.base_model
+    """Get a model without its task head."""
+    base: Any = model.base_model  # of DINOv3 its layers, which take no image
     return base if list_modalities(type(base)) else model
 
 
@@ -246,20 +240,15 @@ def find_longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | No
     """Find the most tokens a model takes: the least of what tokenizer and positions allow."""
     stated = getattr(tokenizer, "model_max_length", None)
     limits = [] if stated is None or stated >= NO_LIMIT else [int(stated)]
+    named = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
+    padding = next((table.padding_idx for table in named if isinstance(table, nn.Embedding)), None)
+    reserved = 0 if padding is None else padding + 1  # RoBERTa numbers tokens from there
     config = model.config.get_text_config()
     for name in ("max_position_embeddings", "max_encoder_position_embeddings"):
         positions = getattr(config, name, None)
         if isinstance(positions, int) and positions > 0:
-            limits.append(positions - _count_reserved_positions(model))
+            limits.append(positions - reserved)
     return min(limits, default=None)
-
-
-def _count_reserved_positions(model: PreTrainedModel) -> int:
-    """Count positions a table keeps for padding: RoBERTa numbers tokens from ``padding_idx + 1``."""
-    for name, module in model.named_modules():
-        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding):
-            return 0 if module.padding_idx is None else module.padding_idx + 1
-    return 0
 
 
 def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:

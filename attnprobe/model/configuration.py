@@ -1,4 +1,4 @@
-"""What a configuration says a model reads, and what is wrong with it where transformers or torch stumble."""
+"""Configuration and tokenizers of a checkpoint, and which file is wrong where transformers stumbles."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -7,18 +7,21 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer as TokenizerFile
 from torch import nn
 from transformers import (
     CONFIG_MAPPING,
     MODEL_MAPPING,
     AutoConfig,
     AutoModel,
+    AutoTokenizer,
     PreTrainedConfig,
     PreTrainedModel,
 )
 
+from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import ModelError, first_line
-from attnprobe.model.folders import CONFIG, damage_error, read_object
+from attnprobe.model.folders import CONFIG, check_object, damage_error, holds_tokenizer, read_object
 from attnprobe.model.quirks import (
     AHEAD,
     AHEAD_COUNTS,
@@ -30,6 +33,7 @@ from attnprobe.model.quirks import (
 from attnprobe.table.naming import join_names
 
 _ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
+_TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 
 
 def read_config(folder: Path, name: str, *, trust_remote_code: bool = False) -> Any:
@@ -60,11 +64,48 @@ def weights_error(folder: Path, name: str, error: Exception) -> ModelError:
     )
 
 
-def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
-    """Say which layers of attention the weights hold and the model has not.
+def load_tokenizers(
+    folder: Path, name: str, model_type: str, *, trust_remote_code: bool
+) -> tuple[Tokenizer, Tokenizer | None]:
+    """Load a checkpoint's tokenizer, and that of targets where it is another."""
+    targets, tokenizer, other = folder / "target_tokenizer", None, None
+    options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": True}
+    if holds_tokenizer(folder):
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+            other = AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
+        except Exception as error:
+            raise _explain_tokenizer(folder, name, model_type, error) from error
+    # Transformers makes one up where there is no vocabulary.
+    if tokenizer is None or len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+        raise ModelError(
+            f"{name} holds no tokenizer (such as tokenizer.json or vocab.txt), so it can't be given text; "
+            "copy the files of the tokenizer that the model was trained with into the folder."
+        )
+    if not isinstance(tokenizer.model_max_length, int | float):
+        stated = f"model_max_length is {tokenizer.model_max_length!r}, and must be a number"
+        raise damage_error(folder / _TOKENIZER_CONFIG, name, stated)
+    return tokenizer, other
 
-    Weights of heads, poolers and stored positions are no layers, and neither are layers that predict
-    several tokens ahead. One sentence for each stack that is cut short.
+
+def _explain_tokenizer(folder: Path, name: str, model_type: str, error: Exception) -> ModelError:
+    """Say which file of a tokenizer is damaged; or what else keeps it from loading, such as a package."""
+    for file in (_TOKENIZER_CONFIG, "special_tokens_map.json", "added_tokens.json", "vocab.json"):
+        check_object(folder / file, name)
+    if isinstance(error, ImportError) or not (folder / _TOKENIZER).is_file():
+        reason = f"{name} holds no tokenizer that loads ({first_line(error)})"
+        return UnsupportedModelError(model_type, reason)
+    try:
+        TokenizerFile.from_file(str(folder / _TOKENIZER))
+    except Exception as damage:
+        return damage_error(folder / _TOKENIZER, name, damage)
+    return damage_error(folder / _TOKENIZER_CONFIG, name, error)
+
+
+def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
+    """Say which layers of attention the weights hold and the model has not, a sentence for each stack.
+
+    Layers that predict several tokens ahead are left out.
     """
     keys, sentences, config = sorted(unexpected), [], model.config.get_text_config()
     ahead = max(int(getattr(config, name, 0) or 0) for name in AHEAD_COUNTS)
@@ -118,10 +159,11 @@ def reads_both(config: PreTrainedConfig) -> bool:
 
 def refuse_unseeing(name: str, config: PreTrainedConfig) -> None:
     """Refuse a model that does not read an image and a text as one sequence."""
-    if not reads_both(config):
-        reason = (
-            f"{name} states no token in whose place an image is put (image_token_id); give text, or a folder "
-            "of images"
-        )
-        reason = READS_ANOTHER_TEXT if config.is_encoder_decoder else reason
-        raise UnsupportedModelError(config.model_type, NOT_TOGETHER.get(config.model_type, reason))
+    if reads_both(config):
+        return
+    reason = (
+        f"{name} states no token in whose place an image is put (image_token_id); give text, or a folder of "
+        "images"
+    )
+    reason = READS_ANOTHER_TEXT if config.is_encoder_decoder else reason
+    raise UnsupportedModelError(config.model_type, NOT_TOGETHER.get(config.model_type, reason))

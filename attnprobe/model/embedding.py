@@ -41,13 +41,11 @@ _SHOWN = 60
 def choose_prompts(
     described: Mapping[str, Any], name: str | None, model: str
 ) -> tuple[str | None, dict[str, str]]:
-    """Choose the prompt of a name, or what ``encode`` puts before texts by itself.
-
-    Queries and passages have those that are called so, as of ``encode_query`` and ``encode_document``. A
-    prompt that is named is that of queries; where "none" is wanted, there is none for either.
+    """Choose the prompt of a name, or what ``encode`` puts before texts by itself; "none" for none at all.
 
     Returns:
-        The name, None for no prompt; and the prompts of texts "", of each "query", and of each "document".
+        The name, None for no prompt; and the prompts of texts "", of each "query", and of each "document":
+        those that are called so, as of ``encode_query`` and ``encode_document``, or the one named (queries).
     """
     listed = described.get("prompts")
     listed = listed.items() if isinstance(listed, Mapping) else ()
@@ -80,7 +78,6 @@ class Embedding:
     Attributes:
         source: The folder of its modules, or the modules of a model that was handed over.
         kinds: The classes of its modules after the transformer.
-        settings: How the transformer reads texts, and ``described`` what is said of the whole model.
         unread: Why the vector can't be made, a clause; "" where it can.
         prompts: What stands before a text, by its role: "" for any, "query", or "document".
     """
@@ -95,39 +92,40 @@ class Embedding:
     prompts: Mapping[str, str]
 
     @classmethod
-    def read(cls, folder: SentenceFolder, checkpoint: Any, prompt: str | None) -> "Embedding":
-        """Read how the model of a folder embeds texts, with the prompt of a name, or its usual one."""
-        tokenizer, config = checkpoint.tokenizer, checkpoint.model.config
-        kinds = tuple(kind.removeprefix(_HOME).rpartition(".")[2] for kind, _ in folder.modules[1:])
-        unread = _find_unsafe(folder) or _find_unread(kinds, folder.settings, config)
-        if folder.settings.get("do_lower_case") is True:
-            tokenizer = _lower_case(tokenizer)
-        chosen = choose_prompts(folder.described, prompt, checkpoint.name)
-        return cls(folder, kinds, folder.settings, folder.described, unread, tokenizer, *chosen)
+    def attach(cls, source: Any, checkpoint: Any, prompt: str | None) -> Any:
+        """Let a checkpoint read texts as the model around it does, a SentenceFolder or a SentenceTransformer.
 
-    @classmethod
-    def of(cls, model: Any, checkpoint: Any, prompt: str | None) -> "Embedding":
-        """Take over how a loaded SentenceTransformer embeds texts."""
-        first, *modules = model.children()
-        kinds = tuple(type(module).__qualname__ for module in modules)
-        names = ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
-        settings = {key: getattr(first, key, None) for key in names}
-        names = ("prompts", "default_prompt_name", "truncate_dim")
-        described = {key: getattr(model, key, None) for key in names}
+        Texts stand behind the ``prompt`` of that name, or the usual one.
+        """
+        config, tokenizer, unread = checkpoint.model.config, checkpoint.tokenizer, ""
+        if isinstance(source, SentenceFolder):
+            kinds = tuple(kind.removeprefix(_HOME).rpartition(".")[2] for kind, _ in source.modules[1:])
+            settings, described, unread = source.settings, source.described, _find_unsafe(source)
+            if settings.get("do_lower_case") is True:
+                from tokenizers import normalizers
+
+                tokenizer = copy.deepcopy(tokenizer)
+                backend = tokenizer.backend_tokenizer
+                lower = [normalizers.Lowercase(), *filter(None, [backend.normalizer])]
+                backend.normalizer = normalizers.Sequence(lower)
+        else:
+            names = ("prompts", "default_prompt_name", "truncate_dim")
+            described = {key: getattr(source, key, None) for key in names}
+            first, *source = source.children()
+            kinds = tuple(type(module).__qualname__ for module in source)
+            names = ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
+            settings = {key: getattr(first, key, None) for key in names}
+        unread = unread or _find_unread(kinds, settings, config)
         chosen = choose_prompts(described, prompt, checkpoint.name)
-        unread = _find_unread(kinds, settings, checkpoint.model.config)
-        return cls(modules, kinds, settings, described, unread, checkpoint.tokenizer, *chosen)
-
-    def attach(self, checkpoint: Any) -> Any:
-        """Let a checkpoint read texts in this way."""
-        remark = f"the attention of its transformer is read, but its embeddings are not: {self.unread}"
+        embedding = cls(source, kinds, settings, described, unread, tokenizer, *chosen)
+        remark = f"the attention of its transformer is read, but its embeddings are not: {unread}"
         return replace(
             checkpoint,
-            tokenizer=self.tokenizer,
-            origin=checkpoint.origin | {"embedding": self.record},
-            encoder_only=_reads_encoder(checkpoint.model.config),
-            embedding=self,
-            remarks=(*checkpoint.remarks, *([remark] if self.unread else [])),
+            tokenizer=tokenizer,
+            origin=checkpoint.origin | {"embedding": embedding.record},
+            encoder_only=_reads_encoder(config),
+            embedding=embedding,
+            remarks=(*checkpoint.remarks, remark) if unread else checkpoint.remarks,
         )
 
     @property
@@ -165,8 +163,7 @@ class Embedding:
     def __call__(self, states: Any, roles: Sequence[str] = ()) -> Any:
         """Make the vectors of texts of their last states: (batch, position, width) to (batch, width).
 
-        ``roles`` says of each text whether it is a query or what queries look for, whose prompts differ; none
-        where all have the usual one.
+        ``roles`` are those of the texts, whose prompts differ; none where all have the usual one.
 
         Raises:
             UsageError: When a module can't be read.
@@ -241,11 +238,7 @@ def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any], config: Any)
 
 
 def _find_unsafe(folder: SentenceFolder) -> str:
-    """Say what of the modules of a folder is not to be opened; "" where all may be.
-
-    Sentence-transformers imports classes and activations, opens pickles, and makes weights as large as they
-    are said to be.
-    """
+    """Say what sentence-transformers is not to import or open in a folder; "" where it may open all."""
     for kind, path in folder.modules[1:]:
         place = folder.root / path
         if not kind.startswith(_HOME):
@@ -268,13 +261,3 @@ def _make_error(reason: str) -> UsageError:
     return UsageError(
         f"The embeddings of this model can't be made: {reason}. What needs none, such as census, works."
     )
-
-
-def _lower_case(tokenizer: Any) -> Any:
-    """Let a tokenizer write texts in lower case, as sentence-transformers does."""
-    from tokenizers import normalizers
-
-    lowered = copy.deepcopy(tokenizer)
-    backend = lowered.backend_tokenizer
-    backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *filter(None, [backend.normalizer])])
-    return lowered

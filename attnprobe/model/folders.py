@@ -1,7 +1,4 @@
-"""Folders of checkpoints: weights, adapters, modules of sentence-transformers; and which are free for one.
-
-Nothing here takes torch or transformers, so that what is wrong is refused at once.
-"""
+"""Folders of checkpoints, read without torch and transformers, so that what is wrong is refused at once."""
 
 import hashlib
 import json
@@ -26,9 +23,12 @@ RECORD = "attnprobe.json"
 MODULES, WHOLE = "modules.json", "config_sentence_transformers.json"
 #: How the weights of an adapter begin, which are none of a whole model.
 _ADAPTER_WEIGHTS = "adapter_model"
-#: Adapters that add tokens which no tokenizer gives, and that mix several models or layers of their own.
-_PROMPTS = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"}
-_OTHERS = {"ADAPTION_PROMPT", "XLORA", "SHADOW"}
+#: Adapters that add tokens which no tokenizer gives, or that mix several models or layers of their own.
+OUTSIDE = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"}
+OUTSIDE |= {"ADAPTION_PROMPT", "XLORA", "SHADOW"}
+#: How the files of tokenizers begin or end.
+_SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentencepiece", "tekken", "bpe")
+_MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
 
 
 def read_json(path: Path) -> Any:
@@ -106,19 +106,13 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     raise ModelError(f"{name} holds no weights ({begin}.safetensors).")
 
 
-def acts_outside_layers(config: Any) -> bool:
-    """Tell whether an adapter acts beside the layers of its base, so that the base is not the whole model."""
-    kind = getattr(config.peft_type, "value", config.peft_type)
-    return bool(getattr(config, "is_prompt_learning", False)) or kind in _PROMPTS | _OTHERS
-
-
 def _check_adapter(folder: Path, name: str, *, has_base: bool) -> None:
     """Refuse a folder with an adapter that would not be read."""
     if not (folder / ADAPTER).is_file():
         return
     described = check_object(folder / ADAPTER, name)
     kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path") or "its base model"
-    if kind in _PROMPTS | _OTHERS:
+    if kind in OUTSIDE:
         raise ModelError(
             f"{name} holds an adapter ({kind}) that adds virtual tokens or other parts outside of the base "
             f"model's layers, which attnprobe does not read; give {of} to ask the base without it."
@@ -162,10 +156,7 @@ class SentenceFolder:
         return {name: self.root / name for name in (MODULES, WHOLE, *inner) if (self.root / name).is_file()}
 
     def copy_modules(self, target: Path) -> None:
-        """Copy all but the transformer, which lies at the root of ``target`` already, whatever its path was.
-
-        What lies in the folders of the modules is copied, and no link that leads out of the folder.
-        """
+        """Copy all but the transformer, which is at the root of ``target``, and links out of the folder."""
         listed = read_json(self.root / MODULES)
         listed[0]["path"] = ""
         (target / MODULES).write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
@@ -191,12 +182,11 @@ def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
         modules = ()
     if not modules or not all(isinstance(text, str) for module in modules for text in module):
         raise damage_error(root / MODULES, name, "it lists no modules, each with a type and a path")
-    for _, path in modules:
-        if not is_inside(root, path):
-            raise ModelError(
-                f"The {MODULES} of {name} names {clean(path)}, which is not inside the folder; take it from "
-                "where the model comes from."
-            )
+    if outside := [clean(path) for _, path in modules if not is_inside(root, path)]:
+        raise ModelError(
+            f"The {MODULES} of {name} names {outside[0]}, which is not inside the folder; take it from where "
+            "the model comes from."
+        )
     # Without these, texts would be read without their prompt, or to another length.
     folder = SentenceFolder(root, modules, check_object(root / WHOLE, name))
     for path in _list_settings_files(folder.transformer):
@@ -207,10 +197,7 @@ def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
 
 
 def is_inside(root: Path, path: str | Path) -> bool:
-    """Tell whether a path in a folder stays inside it, links included.
-
-    Of a snapshot in the hub's cache, files are links into the folder ``blobs`` beside all snapshots.
-    """
+    """Tell whether a path in a folder stays inside it, or in the hub's ``blobs``, links included."""
     try:
         home, place = root.resolve(), (root / path).resolve()
     except (OSError, RuntimeError, ValueError):
@@ -220,11 +207,7 @@ def is_inside(root: Path, path: str | Path) -> bool:
 
 
 def find_transformer(root: Path, name: str, adapter: str | None = None) -> tuple[Path, SentenceFolder | None]:
-    """Find the folder of a checkpoint's transformer, or that of the adapter of a name.
-
-    Returns:
-        It, and the folder of sentence-transformers around it, if there is one.
-    """
+    """Find the folder of a checkpoint's transformer or of an adapter, and that of sentence-transformers."""
     sentences = read_sentence_folder(root, name)
     folder = root if sentences is None else sentences.transformer
     described = any((folder / file).is_file() for file in (CONFIG, ADAPTER))
@@ -258,6 +241,10 @@ def list_descriptions(folder: Path) -> list[Path]:
         for path in (*folder.glob("*"), *folder.glob("target_tokenizer/*"))
         if path.suffix in {".json", ".txt", ".model"} and path.is_file() and not path.name.startswith(skipped)
     )
+
+
+def holds_tokenizer(folder: Path) -> bool:
+    return any(path.name.startswith(_SPELLING) or path.suffix in _MODELS for path in folder.iterdir())
 
 
 def hash_file(path: Path) -> str:

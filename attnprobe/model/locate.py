@@ -1,10 +1,8 @@
-"""Where a checkpoint lies: in the package, in a folder, or on the hub; and what its files say of it.
-
-Nothing is imported that is heavy, so that a checkpoint is compared with the one on record at once.
-"""
+"""Where a checkpoint lies, and what its files say of it, without heavy imports."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import escape
@@ -23,6 +21,7 @@ from attnprobe.model.folders import (
     find_transformer,
     find_weights,
     hash_file,
+    holds_tokenizer,
     list_descriptions,
     read_object,
     read_sentence_folder,
@@ -34,9 +33,6 @@ DeviceMap = str | dict[str, Any]
 #: What describes a checkpoint, and is fetched from the top level of a hub repository beside its weights.
 _WANTED = ["*.json", "*.txt", "*.model"]
 _SHARDS_OF_OTHERS = "*.*.safetensors"
-#: How the files of tokenizers begin or end.
-_SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentencepiece", "tekken", "bpe")
-_MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
 #: What must be alike in the configurations of one training run, and what a person calls it.
 _SHAPE = {
     "model_type": "type",
@@ -66,11 +62,8 @@ class LoadOptions:
 class CheckpointFiles:
     """What is known of a checkpoint from its files, before its weights are loaded.
 
-    Attributes:
-        folder: That of its transformer, or of its adapter.
-        origin: Where it came from, for the record.
-        sentences: The folder of sentence-transformers that this is the transformer of.
-        adapter: The description of an adapter, empty for a whole model; ``base`` is what it was trained on.
+    The ``folder`` is that of its transformer, or of its adapter, whose description is ``adapter``, and which
+    was trained on ``base``; ``sentences`` is the folder of sentence-transformers around the transformer.
     """
 
     name: str
@@ -119,7 +112,7 @@ class CheckpointFiles:
     @property
     def tokenizer_folder(self) -> Path:
         """That of an adapter's base where the adapter has no tokenizer."""
-        return self.folder if self.base is None or list_tokenizer_files(self.folder) else self.base.folder
+        return self.folder if self.base is None or holds_tokenizer(self.folder) else self.base.folder
 
     @cached_property
     def config(self) -> Any:
@@ -135,11 +128,10 @@ class CheckpointFiles:
 
     @cached_property
     def vocabulary(self) -> dict[str, int]:
-        from attnprobe.model.load import load_tokenizers
+        from attnprobe.model.configuration import load_tokenizers
 
-        trust = self.options.trust_remote_code
         place = (self.tokenizer_folder, self.full_name, self.config.model_type)
-        tokenizer: Any = load_tokenizers(*place, trust_remote_code=trust, local_files_only=True)[0]
+        tokenizer: Any = load_tokenizers(*place, trust_remote_code=self.options.trust_remote_code)[0]
         return tokenizer.get_vocab()
 
 
@@ -170,7 +162,7 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Checkpoi
 def _find(
     name: str, options: LoadOptions, *, weights: bool
 ) -> tuple[Path, dict[str, Any], SentenceFolder | None]:
-    """Find the folder of a transformer or an adapter, where it came from, and the folder around it."""
+    """Find the folder of a transformer or an adapter, its origin, and the folder around it."""
     if name == DEMO:
         for option in ("adapter", "revision"):
             if getattr(options, option) is not None:
@@ -186,51 +178,38 @@ def _find(
 
 
 def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
-    """Locate what an adapter was trained on: what the user names, or else what the adapter names.
-
-    An adapter of the hub may name a folder of somebody else's machine, or one that is here by chance: it may
-    choose none.
-    """
-    adapter, chosen, hub = files.adapter, files.options.base, "hub" in files.origin
-    name = chosen or adapter.get("base_model_name_or_path")
-    if not isinstance(name, str) or not name:
-        raise ModelError(f"The adapter {files.name} names no base model; name it with --base.")
-    if chosen is None and name != DEMO:
-        place, reason = Path(name), ""
-        try:
-            is_here = place.expanduser().is_dir()
-        except (OSError, RuntimeError, ValueError):  # a name too long, or with a NUL in it
-            is_here = False
-        is_path = place.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
-        if is_path and (hub or not is_here):
-            machine = "another machine" if hub else "its own machine, and not here"
-            reason = f"which is a folder of {machine}"
-        elif hub and is_here:
-            reason = "and a folder here has this name, too"
-        if reason:
+    """Locate what an adapter was trained on: what the user names, or else what the adapter names."""
+    hub, name, revision = "hub" in files.origin, files.options.base, None
+    if name is None:
+        name, revision = (files.adapter.get(key) for key in ("base_model_name_or_path", "revision"))
+        if not isinstance(name, str) or not name:
+            raise ModelError(f"The adapter {files.name} names no base model; name it with --base.")
+        is_path = Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
+        is_here = os.path.isdir(os.path.expanduser(name))  # noqa: PTH111, PTH112 - which take any name
+        # An adapter of the hub chooses no folder, be it of somebody else's machine or here by chance.
+        if name != DEMO and ((hub and (is_path or is_here)) or (is_path and not is_here)):
+            reason = "which is a folder of another machine" + (", and not here" if not hub else "")
+            reason = reason if is_path else "and a folder here has this name, too"
             raise ModelError(
                 f"The adapter {files.name} was trained on {clean(name)}, {reason}; name its base with --base."
             )
-    revision = (
-        adapter.get("revision") if chosen is None and isinstance(adapter.get("revision"), str) else None
-    )
+    revision = revision if isinstance(revision, str) else None
     options = replace(files.options, revision=revision, base=None, adapter=None)
     base = CheckpointFiles(name, options, *_find(name, options, weights=weights))
     check_config(base.folder, name)
     return base
 
 
-def find_checkpoints(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:
-    """Read the files of checkpoints, each a name and a revision, or None for that of the options."""
-    return [
+def find_run(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:
+    """Find the checkpoints of a training run, each a name and a revision, or None for that of the options.
+
+    Raises:
+        UsageError: When their shapes or their tokenizers differ.
+    """
+    first, *others = checkpoints = [
         locate(name, options if revision is None else replace(options, revision=revision), weights=False)
         for name, revision in run
     ]
-
-
-def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
-    """Refuse checkpoints that can't be of one training run: other shapes, other tokenizers."""
-    first, *others = checkpoints
     for other in others:
         configs = [files.config.get_text_config() for files in (first, other)]
         for key, words in _SHAPE.items():
@@ -245,6 +224,7 @@ def check_one_run(checkpoints: Sequence[CheckpointFiles]) -> None:
                 f"{first.full_name} and {other.full_name} have different tokenizers, which read the texts "
                 "differently; give checkpoints with one tokenizer."
             )
+    return checkpoints
 
 
 def _download(name: str, options: LoadOptions, *, weights: bool) -> Path:
@@ -288,9 +268,3 @@ def _fetch(name: str, options: LoadOptions, wanted: list[str], ignored: list[str
         known = (sentence for kind, sentence in sentences.items() if isinstance(error, kind))
         other = f"{name} can't be fetched from the hub: {first_line(error)}."
         raise UsageError(next(known, other)) from error
-
-
-def list_tokenizer_files(folder: Path) -> list[Path]:
-    return sorted(
-        path for path in folder.iterdir() if path.name.startswith(_SPELLING) or path.suffix in _MODELS
-    )

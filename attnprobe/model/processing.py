@@ -59,17 +59,21 @@ class Processor:
             raise UnsupportedModelError(folder.name or str(folder), reason) from error
 
     def __call__(self, given: NDArray[Any]) -> dict[str, Tensor]:
-        """Prepare one image (height, width, 3) or sound (sample,).
-
-        Returns:
-            Tensors (1, ...).
-        """
+        """Prepare one image (height, width, 3) or sound (sample,): tensors (1, ...)."""
         if self.kind == "image":
             inputs = _prepare(self.inner, images=given)
         else:
             inputs = _prepare(self.inner, given, sampling_rate=self.rate)
-        for name in [name for name in inputs if "mask" in name]:
-            inputs = _strip_padding(inputs, name)
+        for mask in [inputs.pop(name) for name in list(inputs) if "mask" in name]:
+            length = int(mask.sum())
+            if bool(mask.all()):
+                continue
+            if mask.ndim != 2 or not bool(mask[:, :length].all()):
+                raise ModelError(_PADS)
+            inputs = {
+                name: value[:, :length] if value.ndim > 1 and value.shape[1] == mask.shape[1] else value
+                for name, value in inputs.items()
+            }
         return inputs
 
     @property
@@ -107,20 +111,6 @@ def _prepare(processor: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
     return {name: value for name, value in made.items() if isinstance(value, Tensor)}
 
 
-def _strip_padding(inputs: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-    """Take the mask ``name`` out, and what it hides at the end of a sound."""
-    mask = inputs.pop(name)
-    if bool(mask.all()):
-        return inputs
-    length = int(mask.sum())
-    if mask.ndim != 2 or not bool(mask[:, :length].all()):
-        raise ModelError(_PADS)
-    return {
-        key: value[:, :length] if value.ndim > 1 and value.shape[1] == mask.shape[1] else value
-        for key, value in inputs.items()
-    }
-
-
 #: A text that any tokenizer knows, and how many more tokens are drawn behind it.
 _TEXT, _DRAWN = "a", 8
 #: Rows and columns of an image of noise.
@@ -129,13 +119,10 @@ _SIZE = (48, 64)
 
 @dataclass(frozen=True)
 class SeeingProcessor:
-    """A checkpoint's processor of an image and a text.
+    """A checkpoint's processor of an image and a text, around that of transformers.
 
-    Attributes:
-        inner: That of transformers.
-        placeholder: The id of the token in whose place the image is put.
-        mark: What stands for the image in front of a text that has no such mark itself; nothing where the
-            processor puts it there.
+    The image is put in the place of the tokens ``placeholder``, which ``mark`` stands for in front of a text
+    without such a mark; it is empty where the processor puts one there.
     """
 
     inner: Any
@@ -161,7 +148,11 @@ class SeeingProcessor:
         placeholder = find_placeholder(config)
         assert placeholder is not None
         reason = "its processor puts no image into a text"
-        for mark in ("", *_list_marks(inner, placeholder, config)):
+        names = inner.tokenizer.convert_ids_to_tokens
+        token = str(getattr(inner, "image_token", names(placeholder)))
+        begin, end = (getattr(config, name, None) for name in IMAGE_ENDS)
+        around = "" if begin is None or end is None else f"{names(begin)}{token}{names(end)}"
+        for mark in dict.fromkeys(("", around, token)):
             processor = cls(inner, placeholder, mark)
             try:
                 if processor.is_image(processor(_draw_noise(0, _SIZE), _TEXT)["input_ids"]).any():
@@ -216,15 +207,6 @@ class SeeingProcessor:
                 more = drawn if name == "input_ids" else value[:, -1:].expand(1, _DRAWN)
                 inputs[name] = torch.cat([value, more.to(value.dtype)], 1)
         return inputs
-
-
-def _list_marks(processor: Any, placeholder: int, config: PreTrainedConfig) -> list[str]:
-    """List what may stand for an image in a text, what the model was trained with first."""
-    names = processor.tokenizer.convert_ids_to_tokens
-    mark = str(getattr(processor, "image_token", names(placeholder)))
-    begin, end = (getattr(config, name, None) for name in IMAGE_ENDS)
-    around = [] if begin is None or end is None else [f"{names(begin)}{mark}{names(end)}"]
-    return [*around, mark]
 
 
 def load_processor(

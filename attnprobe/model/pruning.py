@@ -1,8 +1,7 @@
 """Pruned checkpoints on disk: ours, with a record of what was removed, and those of transformers 4.
 
-A baked one is an ordinary checkpoint. A physically smaller one has layers with different numbers of heads,
-which no configuration can say: its model takes the shapes of the stored weights (ours), or those that
-``pruned_heads`` tells (transformers 4), as soon as it is built.
+Layers with different numbers of heads are in no configuration: a physically smaller model takes the shapes of
+the stored weights (ours), or those that ``pruned_heads`` tells (transformers 4), as soon as it is built.
 """
 
 import contextlib
@@ -58,42 +57,42 @@ def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] |
         ModelError: When the record contradicts itself, or heads of this type are not read back.
     """
     if is_physical(folder):
-        return _read_record(folder, name)
+        record: Any = read_object(folder / RECORD)
+        with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):  # whatever a file may say
+            counts, removed = record["kept_per_layer"], record["removed"]
+            heads = counts[0] + sum(layer == 0 for layer, _ in removed)
+            if heads <= _MOST_HEADS:
+                kept = np.ones((len(counts), heads), bool)
+                for layer, head in removed:
+                    kept[layer, head] = False
+                if kept.sum(1).tolist() == counts:
+                    return kept
+        raise ModelError(
+            f"The {RECORD} of {name} contradicts itself about which heads are removed; write it anew."
+        )
     if not getattr(config, "pruned_heads", None):
         return None
-    heads, gone, layers = config.num_attention_heads, _find_gone(config), list_stored_layers(config)
-    if config.model_type not in REMOVABLE or gone is None:
-        raise ModelError(
-            f"The config.json of {name} states pruned_heads, which are read of {', '.join(REMOVABLE)}, "
-            "with a list of heads for each layer; give the checkpoint from before its heads were removed."
-        )
-    return np.array([[head not in gone.get(layer, ()) for head in range(heads)] for layer in layers])
-
-
-def _read_record(folder: Path, name: str) -> NDArray[np.bool_]:
-    record: Any = read_object(folder / RECORD)
-    with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):  # whatever a file may say
-        heads = record["kept_per_layer"][0] + sum(layer == 0 for layer, _ in record["removed"])
-        if heads <= _MOST_HEADS:
-            kept = np.ones((len(record["kept_per_layer"]), heads), bool)
-            for layer, head in record["removed"]:
-                kept[layer, head] = False
-            if kept.sum(1).tolist() == record["kept_per_layer"]:
-                return kept
+    heads, layers = range(config.num_attention_heads), list_stored_layers(config)
+    with contextlib.suppress(AttributeError, TypeError, ValueError):
+        gone = _read_gone(config)
+        fits = gone.keys() <= {*layers} and all(lost <= {*heads} for lost in gone.values())
+        if fits and config.model_type in REMOVABLE:
+            return np.array([[head not in gone.get(layer, ()) for head in heads] for layer in layers])
     raise ModelError(
-        f"The {RECORD} of {name} contradicts itself about which heads are removed; write it anew."
+        f"The config.json of {name} states pruned_heads, which are read of {', '.join(REMOVABLE)}, "
+        "with a list of heads for each layer; give the checkpoint from before its heads were removed."
     )
 
 
+def _read_gone(config: Any) -> dict[int, set[int]]:
+    """Read the heads that transformers 4 removed of each stored layer."""
+    return {int(layer): {*lost} for layer, lost in config.pruned_heads.items()}
+
+
 def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
-    """Load a pruned checkpoint, physically smaller or not.
+    """Load a pruned checkpoint with the task head it was saved with, in evaluation mode, on the CPU.
 
-    Args:
-        folder: Where it lies.
-        dtype: Of the weights; by default the one in which they are stored.
-
-    Returns:
-        The model with the task head it was saved with, in evaluation mode, on the CPU.
+    The weights are of the ``dtype``, by default the one in which they are stored.
 
     Raises:
         AttnprobeError: When the folder holds no pruned checkpoint, or its files contradict each other.
@@ -104,7 +103,7 @@ def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrai
             f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
         )
     with silence_transformers():
-        return load_stored(folder, str(folder), physical=is_physical(folder), dtype=dtype)
+        return load_stored(folder, str(folder), dtype)
 
 
 @contextlib.contextmanager
@@ -122,16 +121,16 @@ def silence_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def load_stored(folder: Path, name: str, *, physical: bool, dtype: torch.dtype | None) -> PreTrainedModel:
+def load_stored(folder: Path, name: str, dtype: torch.dtype | None) -> PreTrainedModel:
     """Load the class that the configuration names, with Linears of the stored shapes if need be."""
     if not _list_weight_files(folder):
         raise ModelError(f"{name} holds no weights (model.safetensors).")
     config = read_config(folder, name)
     if (architecture := find_class(config)) is None:
         raise ModelError(f"The config.json of {name} names no model class of transformers.")
-    options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
     try:
-        if physical:
+        if is_physical(folder):
             stored = {key: shape for key, (_, shape) in _read_headers(folder).items()}
             architecture = _derive_smaller(architecture, partial(_resize, stored=stored, name=name))
         model, info = architecture.from_pretrained(
@@ -198,24 +197,10 @@ def _resize(model: PreTrainedModel, stored: Mapping[str, Shape], name: str) -> N
             )
 
 
-def _find_gone(config: Any) -> dict[int, set[int]] | None:
-    """Find the heads that each stored layer lost; None where that is no list of its heads."""
-    heads, gone = {*range(config.num_attention_heads)}, dict[int, set[int]]()
-    try:
-        gone = {int(layer): {*lost} for layer, lost in config.pruned_heads.items()}
-    except (AttributeError, TypeError, ValueError):
-        return None
-    fits = gone.keys() <= {*list_stored_layers(config)} and all(lost <= heads for lost in gone.values())
-    return gone if fits else None
-
-
 def load_removed(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
-    """Load a checkpoint whose heads transformers 4 removed, as a class of models or one for all types.
+    """Load a checkpoint whose heads transformers 4 removed, and what transformers says of its weights.
 
     A layer that lost all its heads gets a first one of zeros, as in a physically smaller checkpoint.
-
-    Returns:
-        The model, and what transformers says of its weights.
     """
     smaller = _derive_smaller(find_auto_class(kind, config), partial(_remove_projections, config=config))
     weights: dict[str, Tensor] = {}
@@ -235,7 +220,7 @@ def load_removed(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[
 
 def _remove_projections(model: nn.Module, config: Any) -> None:
     """Put smaller projections in the place of those whose heads are removed."""
-    gone, width = _find_gone(config) or {}, config.hidden_size // config.num_attention_heads
+    gone, width = _read_gone(config), config.hidden_size // config.num_attention_heads
     for path, module in list(model.named_modules()):
         match = re.search(REMOVABLE[config.model_type], path)
         if match is None:
@@ -270,17 +255,8 @@ def save_pruned(
 
     Of a model of sentence-transformers, what is beside the transformer is copied. Weights are stored in the
     type in which the original's are, unless that would round them. What was written is read back and compared
-    before it gets its name.
-
-    Args:
-        checkpoint: What is written.
-        original: The checkpoint it was made from.
-        keep: Which heads stayed (layer, head).
-        folder: Where to; its parents are made.
-        physical: Whether it is physically smaller.
-        record: What else the record is to say, in JSON's terms.
-        overwrite: Whether a pruned checkpoint that lies there may be replaced.
-        lacking: Heads that there never were, where layers have different numbers of them.
+    before it gets its name. ``keep`` says which heads stayed (layer, head), and ``lacking`` those that there
+    never were; ``record`` is what else the record is to say, in JSON's terms.
     """
     target = check_free(folder, overwrite=overwrite)
     facts = {
@@ -289,8 +265,12 @@ def save_pruned(
         "kept_per_layer": keep.sum(1).tolist(),
     }
     text = json.dumps(facts | dict(record) | facts, indent=2, allow_nan=False) + "\n"
+    kinds = {kind for kind, _ in _read_headers(original.folder).values()} if original.folder else set()
+    stored = next((dtype for kind, dtype in _DTYPES.items() if kind in kinds), checkpoint.model.dtype)
     model: Any = copy.deepcopy(checkpoint.model)
-    model.to(_find_lossless_dtype(checkpoint.model, original.folder))
+    weights = [weight for weight in model.state_dict().values() if weight.is_floating_point()]
+    if all(torch.equal(weight.to(stored).to(weight.dtype), weight) for weight in weights):
+        model.to(stored)
     preparing = checkpoint.processor.inner if checkpoint.processor else checkpoint.tokenizer
     try:
         with silence_transformers(), _stage_folder(target) as staged:
@@ -306,7 +286,14 @@ def save_pruned(
             for path in staged.rglob("*"):
                 if path.is_file():  # safetensors writes for the owner alone
                     path.chmod(mode)
-            _check_read_back(staged, model, folder, physical=physical)
+            back = load_stored(staged, str(folder), model.dtype).state_dict()
+            given = model.state_dict()
+            equal = (torch.equal(back[key], weight.cpu()) for key, weight in given.items() if key in back)
+            if back.keys() != given.keys() or not all(equal):
+                raise UsageError(
+                    f"{folder} was not written, since transformers reads other weights back than were given "
+                    "it; please report this."
+                )
     except (OSError, SafetensorError) as error:
         raise write_error(folder, error) from error
 
@@ -331,24 +318,3 @@ def _stage_folder(target: Path) -> Iterator[Path]:
         shutil.rmtree(before, ignore_errors=True)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
-
-
-def _find_lossless_dtype(model: PreTrainedModel, original: Path | None) -> torch.dtype:
-    """Find the widest type in which the original is stored; the model's where that would round weights."""
-    kinds = {kind for kind, _ in _read_headers(original).values()} if original else set()
-    stored = next((dtype for kind, dtype in _DTYPES.items() if kind in kinds), model.dtype)
-    weights = [weight for weight in model.state_dict().values() if weight.is_floating_point()]
-    exact = all(torch.equal(weight.to(stored).to(weight.dtype), weight) for weight in weights)
-    return stored if exact else model.dtype
-
-
-def _check_read_back(staged: Path, model: PreTrainedModel, folder: Path, *, physical: bool) -> None:
-    stored = load_stored(staged, str(folder), physical=physical, dtype=model.dtype).state_dict()
-    expected = model.state_dict()
-    if stored.keys() != expected.keys() or not all(
-        torch.equal(stored[name], weight.cpu()) for name, weight in expected.items()
-    ):
-        raise UsageError(
-            f"{folder} was not written, since transformers reads other weights back than were given it; "
-            "please report this."
-        )

@@ -95,13 +95,10 @@ def read_weight(module: Any) -> Tensor | None:
 
 @dataclass(frozen=True)
 class Quantisation:
-    """How the weights of a model are quantised.
+    """How the weights of a model are quantised: what its configuration names, and how they are packed now.
 
-    Its projections may round what they are given, so that the dry run compares as in half precision.
-
-    Attributes:
-        method: What its configuration names, such as torchao; "" where it names none.
-        packing: How its weights are packed now, such as Int8Tensor; "" where loading unpacked them.
+    Either may be "". Its projections may round what they are given, so that the dry run compares as in half
+    precision.
     """
 
     method: str

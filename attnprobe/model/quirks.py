@@ -7,7 +7,7 @@ the code that acts on it imports the table. Undocumented names are in ``attnprob
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import accumulate
 from typing import Any
 
@@ -200,39 +200,31 @@ def list_reading_warnings(body: nn.Module, inputs: Inputs) -> tuple[str, ...]:
 
 @contextmanager
 def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
-    """Let a model attend to all keys, from all tokens, for the forward passes made inside.
+    """Let a model attend to all keys, from all tokens, inside; yields a warning of what was switched over.
 
     ViTMAE hides patches, in evaluation mode too; BigBird's attention is block-sparse.
-
-    Yields:
-        A warning for each thing that was switched over.
     """
     config: Any = getattr(model, "config", None)
     share = getattr(config, "mask_ratio", None)
-    if share and hasattr(model, "embeddings"):
-        config.mask_ratio = 0.0
-        try:
-            yield (f"it is given all patches while it is read, not {1 - share:.0%} of them",)
-        finally:
-            config.mask_ratio = share
-        return
     switched: list[Any] = [m for m in model.modules() if isinstance(getattr(m, "attention_type", None), str)]
     switch: Any = next((m for m in model.modules() if hasattr(m, "set_attention_type")), None)
-    if switch is None or all(module.attention_type == _FULL for module in switched):
-        yield ()
-        return
-    before = [(module, module.attention_type, keep_children(module)) for module in switched]
-    try:
-        with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
-            switch.set_attention_type(_FULL)
-        yield (
-            f"its block-sparse attention is switched to full attention ({_FULL}) while it is read, so that "
-            "its scores and losses are those of full attention too",
-        )
-    finally:
-        for module, kind, put_back_children in before:
-            module.attention_type = kind
-            put_back_children()
+    with ExitStack() as undo:
+        if share and hasattr(model, "embeddings"):
+            undo.callback(setattr, config, "mask_ratio", share)
+            config.mask_ratio = 0.0
+            yield (f"it is given all patches while it is read, not {1 - share:.0%} of them",)
+        elif switch is None or all(module.attention_type == _FULL for module in switched):
+            yield ()
+        else:
+            for module in switched:
+                undo.callback(keep_children(module))
+                undo.callback(setattr, module, "attention_type", module.attention_type)
+            with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
+                switch.set_attention_type(_FULL)
+            yield (
+                f"its block-sparse attention is switched to full attention ({_FULL}) while it is read, so "
+                "that its scores and losses are those of full attention too",
+            )
 
 
 #: Types whose windows go through the registry, as if they were sequences; eager attention is tapped.

@@ -14,8 +14,8 @@ from attnprobe.model.quirks import UnsupportedModelError
 def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
     """Build the model of a checkpoint anew, with the weights that training of it would begin with.
 
-    Its class is built of its configuration, and its own ``_init_weights`` draws, the same for a seed on every
-    device. The model and the random state stay as they were.
+    Its own ``_init_weights`` draws, the same for a seed on every device. The model and the random state stay
+    as they were.
 
     Raises:
         UsageError: For quantised weights, adapters in place, physically pruned models, and models spread over
@@ -25,8 +25,7 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
     References:
         Hewitt and Liang (2019), Designing and interpreting probes with control tasks.
     """
-    name, model = checkpoint.name, checkpoint.model
-    reason = ""
+    name, model, reason = checkpoint.name, checkpoint.model, ""
     if checkpoint.quantisation is not None:
         reason = f"its weights are quantised ({checkpoint.quantisation.name})"
     elif checkpoint.kept is not None:

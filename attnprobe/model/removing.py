@@ -4,7 +4,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -30,27 +30,33 @@ def remove_heads(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: b
     By default what the output projections read of a removed head is zeroed: the copy has the shapes of the
     original, so it loads anywhere, and is as slow. With ``physical``, the rows and columns that belong to
     it are gone: the copy is smaller and faster, and only attnprobe loads it. A layer can't do without any
-    head: one that loses all keeps its first, which nobody reads.
-
-    Args:
-        checkpoint: What to copy.
-        keep: Which heads stay (layer, head).
-        physical: Whether the copy is smaller.
+    head: one that loses all keeps its first, which nobody reads. ``keep`` is (layer, head).
 
     Raises:
         UnsupportedModelError: When the projections can't be found, or the copy is not exact or does not run.
     """
-    projections = _locate_projections(checkpoint, keep)
-    present: list[Sequence[int]] = [range(layer.heads) for layer in projections]
-    if checkpoint.kept is not None:
-        present = list(list_computed_heads(checkpoint.kept))
+    if checkpoint.quantisation is not None:
+        raise UnprunableModelError(
+            checkpoint.model_type,
+            f"its weights are quantised ({checkpoint.quantisation.name}); save the checkpoint that it was "
+            "made from, and quantise what is written",
+        )
+    projections, kept = find_projections(checkpoint), checkpoint.kept
+    heads = max(layer.heads for layer in projections) if kept is None else kept.shape[1]
+    if keep.dtype != np.bool_ or keep.shape != (len(projections), heads):
+        raise UsageError(
+            f"{checkpoint.name} has {len(projections)} layers of {heads} heads; say of each whether it stays."
+        )
+    present: Sequence[Sequence[int]] = [range(layer.heads) for layer in projections]
+    if kept is not None:
+        present = list_computed_heads(kept)
 
     def refuse(reason: str) -> UnprunableModelError:
         what = "made physically smaller" if physical else "zeroed"
         advice = "; leave out --physical" if physical else ""
         return UnprunableModelError(checkpoint.model_type, f"it can't be {what} exactly ({reason}){advice}")
 
-    if physical and checkpoint.kept is None and len({layer.heads for layer in projections}) > 1:
+    if physical and kept is None and len({layer.heads for layer in projections}) > 1:
         raise refuse("its layers have different numbers of heads")
     if physical and any(layer.fused is None and len(layer.inputs) != 3 for layer in projections):
         raise refuse("its heads share projections of queries, keys or values")
@@ -67,22 +73,6 @@ def remove_heads(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: b
     if not difference <= TOLERANCE[max(checkpoint.body.dtype.itemsize, 4)] / _STRICTER:
         raise refuse(f"it differs from the head mask by {difference:.1e}")
     return smaller
-
-
-def _locate_projections(checkpoint: Checkpoint, keep: NDArray[np.bool_]) -> tuple[Projections, ...]:
-    if checkpoint.quantisation is not None:
-        raise UnprunableModelError(
-            checkpoint.model_type,
-            f"its weights are quantised ({checkpoint.quantisation.name}); save the checkpoint that it was "
-            "made from, and quantise what is written",
-        )
-    projections, whole = find_projections(checkpoint), checkpoint.kept
-    heads = max(layer.heads for layer in projections) if whole is None else whole.shape[1]
-    if keep.dtype != np.bool_ or keep.shape != (len(projections), heads):
-        raise UsageError(
-            f"{checkpoint.name} has {len(projections)} layers of {heads} heads; say of each whether it stays."
-        )
-    return projections
 
 
 @torch.no_grad()
@@ -118,7 +108,10 @@ def _select(linear: Any, kept: Tensor, dim: int) -> None:
 def _compare_with_gates(
     smaller: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_], present: Sequence[Sequence[int]]
 ) -> float:
-    smaller, original = _convert_to_single(smaller), _convert_to_single(original)
+    if original.body.dtype.itemsize < 4:  # where a mistake can't be told from rounding
+        smaller, original = (
+            replace(each, model=cast(Any, copy.deepcopy(each.model)).float()) for each in (smaller, original)
+        )
     inputs = draw_probe_inputs(original)
     with gate_attention(original.body, present=present) as gates:
         gates.set(torch.from_numpy(keep).to(original.body.device, original.body.dtype)[None])
@@ -126,11 +119,3 @@ def _compare_with_gates(
     with evaluation_mode(smaller.body):
         states = smaller.forward(inputs)
     return relative_difference(states, expected) if states.shape == expected.shape else inf
-
-
-def _convert_to_single(checkpoint: Checkpoint) -> Checkpoint:
-    """Convert half-precision weights to float32, where a mistake can be told from rounding."""
-    if checkpoint.body.dtype.itemsize >= 4:
-        return checkpoint
-    model: Any = copy.deepcopy(checkpoint.model)
-    return replace(checkpoint, model=model.float())

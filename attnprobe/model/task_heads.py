@@ -60,10 +60,7 @@ TASK_HEADS = (
 
 @dataclass(frozen=True)
 class Weights:
-    """A model and its task head, None for the encoder alone.
-
-    Weights that the checkpoint lacks are ``missing``, and those that the model has no place for ``unused``.
-    """
+    """A model and its task head, None for the encoder alone; weights it lacks, and has no place for."""
 
     model: PreTrainedModel
     head: TaskHead | None
@@ -100,16 +97,21 @@ def read_weights(
     base = read(None)
     assert base is not None  # without a head, what goes wrong is raised
     needed = base.needed
-    if needed and (untrained := _list_untrained(base.model) & {*needed}):
-        other = read(None, seed=_SEED + 1)
+    if needed:
+        with torch.device("meta"):  # loading forgets what training leaves alone
+            new = type(base.model)(base.model.config)
+        untrained = {key for key, weight in new.named_parameters() if not weight.requires_grad} & {*needed}
+        other = read(None, seed=_SEED + 1) if untrained else None
         needed = [key for key in needed if key not in untrained or not _is_computed(key, base, other)]
     if not needed:
         return base
     for head in dict.fromkeys((*stated, CAUSAL_LM, MASKED_LM, SEQ2SEQ)):
         weights = read(head)
-        if weights is not None and not weights.needed and _are_tied(needed, weights.model):
+        if weights is not None and not weights.needed:
             body: Any = weights.model.base_model
-            return Weights(body, None, (), weights.unused)
+            tied, prefix = list_tied_weights(weights.model), weights.model.base_model_prefix
+            if all({key, f"{prefix}.{key}"} & tied for key in needed):  # stored as the head's
+                return Weights(body, None, (), weights.unused)
     raise ModelError(
         f"{name} lacks {len(needed)} weight{'s' * (len(needed) > 1)} of its encoder (such as {needed[0]}), "
         f"and numbers from freshly initialised weights would mean nothing{_describe_stored(needed, base)}."
@@ -125,27 +127,11 @@ def _describe_stored(needed: list[str], base: Weights) -> str:
     return f"; its files hold others, such as {clean(base.unused[0])}" if base.unused else ""
 
 
-def _list_untrained(model: PreTrainedModel) -> set[str]:
-    """List the weights that a model makes so that training leaves them alone; loading forgets it."""
-    with torch.device("meta"):
-        new = type(model)(model.config)
-    return {key for key, weight in new.named_parameters() if not weight.requires_grad}
-
-
 def _is_computed(key: str, base: Weights, other: Weights | None) -> bool:
-    """Tell whether a weight is what the model computes, such as sinusoids: another seed gives the same.
-
-    Zeros and ones are not: they are what training begins with.
-    """
+    """Tell whether a weight is computed, such as sinusoids: another seed gives the same, not one number."""
     weight = base.model.get_parameter(key)
     same = other is not None and torch.equal(weight, other.model.get_parameter(key))
     return same and bool((weight != weight.flatten()[0]).any())
-
-
-def _are_tied(keys: list[str], model: PreTrainedModel) -> bool:
-    """Tell whether weights of an encoder may be stored as those of the head that they are one with."""
-    tied = list_tied_weights(model)
-    return all({key, f"{model.base_model_prefix}.{key}"} & tied for key in keys)
 
 
 def find_stated_head(config: Any) -> TaskHead | None:

@@ -67,12 +67,10 @@ class StepCallback(TrainerCallback, ABC):
         numbers = self.measure(given["model"], tokenizer, step)
         self._measured = step
         logged = {f"heads/{name}": value for name, value in numbers.items()}
-        self._log({**logged, "heads/seconds": time.perf_counter() - started}, state, control)
-
-    def _log(self, numbers: dict[str, float], state: Any, control: Any) -> None:
+        logged["heads/seconds"] = time.perf_counter() - started
         if self._trainer is None:
-            state.log_history.append({**numbers, "epoch": state.epoch, "step": state.global_step})
+            state.log_history.append({**logged, "epoch": state.epoch, "step": step})
             return
         due = control.should_log  # which logging takes back, and then the loss of this step would be missing
-        self._trainer.log(numbers)
+        self._trainer.log(logged)
         self._trainer.control.should_log = control.should_log = due

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from attnprobe.corpus.coreference import read_coreference
 from attnprobe.corpus.links import NEAREST, SAME_WORD
-from attnprobe.corpus.open import read_coreference
 from attnprobe.errors import AttnprobeError
 
 DECLARED = "# global.Entity = eid-etype-head-other"

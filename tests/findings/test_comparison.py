@@ -28,11 +28,6 @@ def test_of_equals_the_nearest_is_that_of_the_same_number():
     assert find_nearest(shared(grid(1, 4), grid(1, 4)), apart).tolist() == [0, 1, 0, 3]
 
 
-def test_where_nothing_is_known_there_is_none():
-    heads = shared(grid(1, 2), grid(1, 2))
-    assert find_nearest(heads, np.array([[np.nan, np.nan], [0.2, 0.1]])).tolist() == [-1, 1]
-
-
 @pytest.mark.parametrize("within", ["layer", "model"])
 def test_heads_are_matched_one_to_one_with_the_least_sum(within):
     """Against all assignments; a removed head has no partner."""

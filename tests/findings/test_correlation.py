@@ -121,14 +121,6 @@ def test_the_same_examples_on_both_sides():
     assert not any("same examples" in note for note in compared(side(1, "abc"), side(2, "d")).notes)
 
 
-@pytest.mark.parametrize("corpus", [3, {"texts": 4}, {"texts": [{}]}, None])
-def test_an_odd_corpus_on_record_names_no_examples(corpus):
-    frame, record = measured(1)
-    found = read(frame, record=record | {"corpus": corpus})
-    assert found.sample is not None
-    assert not compared(found, side(2, "abc")).notes
-
-
 def test_some_of_the_same_examples_on_both_sides():
     """Merged tables may share a part; which documents these are, nobody can tell."""
     found = compared(side(1, "abc", "def"), side(2, "abc"))
@@ -145,18 +137,6 @@ def test_rows_in_another_order_find_their_blocks():
         assert number(found, f"pearson_true{end}") == pytest.approx(number(wanted, f"pearson_true{end}"))
 
 
-def test_notes_where_the_sides_were_made_differently():
-    ablated = table(2).drop(columns="method").assign(metric="accuracy", objective="classification")
-    notes = compared(read(table(1)), read(ablated)).notes
-    for kind, ours, theirs in [
-        ("objective", "masked-lm", "classification"),
-        ("method", "gradient", "none"),
-        ("metric", "none", "accuracy"),
-    ]:
-        assert f"The {kind} differs: {ours} and {theirs}." in notes
-    assert not any("differs" in note for note in compared(read(table(1)), read(table(2))).notes)
-
-
 def test_heads_of_encoder_and_decoder_are_told_apart():
     both = pandas.concat(
         [table(seed).assign(attention=kind, dataset="d") for seed, kind in ((1, "encoder"), (2, "cross"))]
@@ -164,15 +144,6 @@ def test_heads_of_encoder_and_decoder_are_told_apart():
     assert number(compared(read(both), read(both)), "heads") == 48
     with pytest.raises(AttnprobeError, match="more than one row"):
         read(both.drop(columns="attention"))
-
-
-def test_columns_of_both_sides_keep_their_names():
-    """The column out of domain was called by that in domain."""
-    scored = table(2).rename(columns={"importance": "score"})
-    frame = tabulate_disagreement(PairedSides.of(read(table(1)), read(scored)), {}).to_pandas()
-    assert {"importance_in", "score_out"} <= set(frame.columns)
-    merged = frame.merge(scored, on=["layer", "head"])
-    np.testing.assert_array_equal(merged["score_out"], merged["score"])
 
 
 def test_which_column_is_compared():

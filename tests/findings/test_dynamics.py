@@ -43,13 +43,6 @@ def test_heads_without_a_value_are_left_out():
     assert correlate_ranks(one, other) == (3, pytest.approx(1), pytest.approx(1))
 
 
-@pytest.mark.parametrize("other", [[1.0, 2.0, NAN], [5.0, 5.0, 5.0]])
-def test_what_has_no_order_is_undefined(other):
-    heads, *found = correlate_ranks(np.array([1.0, 2.0, 3.0]), np.array(other))
-    assert heads == np.isfinite(other).sum()
-    assert np.isnan(found).all()
-
-
 def test_tables_are_stacked():
     found = stack_steps(
         [(5, table([1.0, NAN, 3.0], ["Both.", "One."])), (7, table([4, 5, 6], ["Both."]))], {"a": 1}

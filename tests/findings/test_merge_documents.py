@@ -48,14 +48,16 @@ def numbers(table):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda file: attnprobe.syntax("demo", file, min_links=5),
+        lambda file: attnprobe.syntax("demo", file, min_links=5, control="links"),
         lambda file: attnprobe.mixing("demo", file),
         lambda file: attnprobe.mixing("demo", file, by="layer"),
         lambda file: attnprobe.mixing("demo", file, by="pair"),
         lambda file: attnprobe.entropy("demo", file),
         lambda file: attnprobe.roles("demo", file),
+        lambda file: attnprobe.rank("demo", file),
+        lambda file: attnprobe.positional("demo", file, control=True),
     ],
-    ids=["syntax", "mixing", "mixing-layer", "mixing-pair", "entropy", "roles"],
+    ids=["syntax", "mixing", "mixing-layer", "mixing-pair", "entropy", "roles", "rank", "control"],
 )
 def test_parts_are_the_whole(files, ask):
     """Halves of documents, blocks of the jackknife and groups do not depend on where a document stands."""

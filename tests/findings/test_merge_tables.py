@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import pandas
 import pytest
 
@@ -146,24 +145,6 @@ def test_statistics_of_one_s_own(tmp_path):
         attnprobe.merge([one, file], statistics=[newer])
     with pytest.raises(AttnprobeError, match="not tables of the same command"):
         attnprobe.merge([one, of(*LINES[1::2], statistics=["confidence", newer])], statistics=[newer])
-
-
-# Windows of long documents
-
-
-def test_standard_errors_of_windowed_documents():
-    """Documents are told apart whatever job they are in, so errors are those of the whole."""
-    draw = np.random.default_rng(0)
-    texts = [" ".join(draw.choice(LINES, size=size)) for size in draw.integers(1, 9, 8)]
-    statistics = ["entropy", "positional"]
-    one, two, whole = (
-        of(*part, statistics=statistics, max_length=16) for part in (texts[:3], texts[3:], texts)
-    )
-    assert whole["n"][0] > 2 * len(texts)
-    for found in (attnprobe.merge([one, two]), attnprobe.merge([two, one])):
-        pandas.testing.assert_frame_equal(numbers(found), numbers(whole), rtol=0, atol=1e-9)
-    short = of(*texts, statistics=statistics)
-    assert not np.allclose(short["entropy_se"], whole["entropy_se"], rtol=0.1)
 
 
 def test_one_table_is_written_in_another_format(jobs, tmp_path):

@@ -91,22 +91,6 @@ def test_noise_that_both_sides_share_has_no_bias(alike):
     assert np.nanmedian(found) == pytest.approx(0, abs=0.06)
 
 
-@pytest.mark.parametrize("rho", [0.0, 0.6, 1.0])
-@pytest.mark.parametrize("alike", [-0.5, 0.0, 0.9])
-@pytest.mark.parametrize("noise", [1.0, 6.0])
-@pytest.mark.slow
-def test_coverage_where_both_sides_read_the_same_documents(rho, alike, noise):
-    """The 95 % interval holds the truth in at least 93 % of samples, and the median is the truth."""
-    draw, held, found = np.random.default_rng(4), 0, []
-    for _ in range(200):
-        x, y = truths(rho, draw)
-        one = disattenuate(*same_documents(x, y, noise, alike, draw), shared=True)
-        held += one.low - 1e-9 <= rho <= one.high + 1e-9
-        found.append(one.pearson)
-    assert held >= 186
-    assert np.nanmedian(found) == pytest.approx(rho, abs=0.02 * noise)
-
-
 def test_a_side_with_itself_is_1_whatever_the_noise():
     draw = np.random.default_rng(0)
     one = sample(truths(0.5, draw)[0], 3, draw)
@@ -211,12 +195,6 @@ def test_reliability_is_spearman_brown(seed):
     assert Sample(np.ones(2), np.stack([one, -other])).reliability == pytest.approx(-r)
 
 
-def test_reliability_is_unknown_without_two_halves_that_vary():
-    half = np.arange(3.0)
-    assert np.isnan(Sample(np.array([1.0, 0.0]), np.stack([half, 0 * half])).reliability)
-    assert np.isnan(Sample(np.ones(2), np.stack([half, 0 * half + 0.5])).reliability)
-
-
 PLACES = [Place(0, Kind.ENCODER), Place(0, Kind.CROSS)]
 NAMES = [(kind, 0, head) for kind in ("encoder", "cross") for head in range(3)]
 
@@ -255,13 +233,6 @@ def test_damaged_records(damage):
 def test_heads_that_the_record_does_not_know():
     with pytest.raises(AttnprobeError, match="can't be read"):
         read_sample(record()[0], "score", {("encoder", 0, 3): 1.0}, "x.csv")
-
-
-@pytest.mark.parametrize("digits", [1, 2, 3, 6, 17])
-def test_precision_leaves_the_record_the_table_s_own(digits):
-    kept, values = record()
-    written = {name: float(f"{number:.{digits}g}") for name, number in numbers(values).items()}
-    assert read_sample(kept, "score", written, "x.csv") is not None
 
 
 def test_the_record_of_another_table():

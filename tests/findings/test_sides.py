@@ -42,12 +42,6 @@ def test_different_models_are_compared_only_where_it_is_asked_for():
     np.testing.assert_array_equal(pair.values[1], side("b", seed=1).values)
 
 
-def test_heads_are_matched_by_their_places():
-    there = side("b", seed=1)
-    pairs = [PairedSides.of(side("a"), one, across=True) for one in (there, there.select(there.heads[::-1]))]
-    np.testing.assert_array_equal(pairs[0].values, pairs[1].values)
-
-
 @pytest.mark.parametrize(
     ("ours", "theirs", "said"),
     [

@@ -11,9 +11,7 @@ from attnprobe.intervention.gradient import (
     find_nodes,
     integrate_gradients,
 )
-from attnprobe.intervention.importance import tabulate_task
 from attnprobe.intervention.trials import run_trials
-from attnprobe.model.checkpoint import Checkpoint
 
 SHAPE = LAYERS, HEADS = 3, 4
 STEP = 1e-4
@@ -96,18 +94,3 @@ def test_it_adds_up_everywhere(headed: Any, documents: Any, benched: Any, name: 
     np.testing.assert_allclose(
         found, apart, rtol=0, atol=np.abs(apart).max() * (0.03 if name == "t5" else 2e-3)
     )
-
-
-def test_table(headed: Any, documents: Any, benched: Any):
-    checkpoint: Checkpoint = headed("bert", "classification", double=True)
-    with benched(checkpoint, documents("classification")) as bench:
-        table = tabulate_task(bench, "ig")
-        found = integrate_gradients(bench)
-    assert [name for name in table.data if name.startswith("ig")] == [
-        "ig",
-        "ig_se",
-        "ig_abs",
-        "ig_abs_se",
-    ]
-    np.testing.assert_allclose(table["ig"], found.signed.average.ravel())
-    assert table.provenance["integrated"]["nodes"] == 4

@@ -21,7 +21,6 @@ from attnprobe.intervention.task import build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
-from attnprobe.sums.documents import in_second_half
 from attnprobe.tasks import Gold
 
 SHAPE = LAYERS, HEADS = 3, 4
@@ -238,23 +237,6 @@ def test_a_head_that_carries_the_signal(headed: Any, benched: Any, cut_by_hand: 
     assert np.unravel_index(scores.argmin(), SHAPE) == np.unravel_index(importance.argmax(), SHAPE) == (1, 2)
     assert scores[1, 2] < 0.9
     assert set(table["n"]) == {12}
-
-
-def test_halves_are_of_examples(headed: Any, benched: Any):
-    """Each half has its own queries and all passages, or its own triplets and their texts."""
-    checkpoint = headed("bert", "representation")
-    for kind, count in (("retrieval", 4), ("triplet", 8)):
-        with benched(checkpoint, DATA[kind], kind) as bench:
-            whole = run_trials(bench, [], NEEDS[kind]).untouched
-            second = in_second_half(np.arange(count))
-            for side in (False, True):
-                half = bench.half(side)
-                found = run_trials(half, [], NEEDS[kind]).untouched
-                for name in NEEDS[kind]:
-                    np.testing.assert_allclose(found[name], whole[name][second == side], atol=1e-6)
-                texts = len(half.corpus.batches.members)
-                assert texts == (len(PASSAGES) + (second == side).sum() if kind == "retrieval" else texts)
-                assert gradient_importance(half).size.count.max() == texts
 
 
 def test_texts_that_fit_no_memory(headed: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):

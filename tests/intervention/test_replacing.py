@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.ablation import tabulate_ablation
-from attnprobe.intervention.replacing import LEAST_POOL, ResampledExamples, build_replacing
+from attnprobe.intervention.replacing import ResampledExamples, build_replacing
 from attnprobe.intervention.task import build_metric
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 
@@ -181,12 +181,6 @@ class TestDonors:
         drawn = np.array([donors.draw(3, draw) for draw in range(2000)])
         share = np.bincount(drawn, minlength=12)[[0, 1, 2, *range(4, 12)]] / 2000
         np.testing.assert_allclose(share, 1 / 11, atol=0.03)
-
-    def test_neighbours_join_longer_ones_first(self):
-        lengths = [5, 5, 4, 6, 7, 3, 9, 5, 6, 6, 20]
-        pool = ResampledExamples(FakeBatches(lengths, [*range(11)]), 0).list_pool(0)
-        assert len(pool) == LEAST_POOL
-        assert [lengths[member] for member in pool] == [5, 5, 6, 6, 6, 4, 7, 3]
 
     def test_never_of_the_same_document(self):
         documents = [0] * 10 + [1] * 10

@@ -64,13 +64,6 @@ def tables(draw: st.DrawFn) -> HeadTable:
     )
 
 
-def told(strings: list[str], **more: str) -> HeadTable:
-    """Make the plainest table of strings."""
-    columns = [Column("check", role="key"), Column("x")]
-    data = {"check": strings, "x": [-1.5] * len(strings)}
-    return HeadTable(more.get("title", "t"), columns, data, notes=strings)
-
-
 def measured(counts: list[float], values: list[float]) -> HeadTable:
     """Make the plainest table of heads."""
     columns = [
@@ -136,14 +129,6 @@ def test_terminal(table: HeadTable, width: int, encoding: str) -> None:
     assert not _STEERING.search(bare)
     assert not _STEERING.search(_COLOURS.sub("", coloured))
     assert bare.strip() or not clean(table.title).strip()
-
-
-def test_markup_stays_as_it_is_spelled(monkeypatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    strings = ["[bold]x[/bold]", "[/]", "[CLS]", ":smile:", "[link=http://x]y[/link]"]
-    shown = out(told(strings, title="[red]t"), "table", terminal=True).decode()
-    assert all(shown.count(string) == 2 for string in strings)  # in the list, and as a note
-    assert "[red]t" in shown
 
 
 #: What a spreadsheet takes for a formula, with full-width forms, and whatever it may trim before it looks.

@@ -8,7 +8,6 @@ import re
 import pytest
 
 from attnprobe.reports.page import (
-    embed_json,
     enclose,
     encode_json,
     render_chart_page,
@@ -48,43 +47,7 @@ def test_every_script_and_style_of_the_page_is_in_its_policy_and_no_other():
     assert page.lower().count("<script") == 3  # and the data
 
 
-def test_a_page_without_scripts_runs_nothing():
-    page = enclose([], [])
-    assert "script-src 'none'" in page.policy
-    assert "style-src 'none'" in page.policy
-    assert str(page.scripts) == ""
-
-
 @pytest.mark.parametrize("script", ["</script>", "a </SCRIPT >", "<!-- x"])
 def test_a_script_that_would_end_early_is_refused(script):
     with pytest.raises(ValueError, match="its own end"):
         enclose([], [script])
-
-
-def test_the_policy_names_the_script_and_the_style_of_the_page():
-    import attnprobe
-
-    page = attnprobe.view("demo", "The parcel came late.").html
-    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)[1].replace(
-        "&#39;", "'"
-    )
-    parts = dict(part.split(" ", 1) for part in policy.split("; "))
-    assert parts["default-src"] == "'none'"
-    for name, tag in (("script-src", "script"), ("style-src", "style")):
-        own = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
-        assert len(own) == 1
-        digest = base64.b64encode(hashlib.sha256(own[0].encode()).digest()).decode()
-        assert parts[name] == f"'sha256-{digest}'"
-    assert "unsafe" not in policy
-    assert "http" not in policy
-    assert not re.findall(r'(?:src|href)="(?!data:)', page)
-    assert set(re.findall(r"https?://[^\s\"'<]+", page)) == {"http://www.w3.org/2000/svg"}
-
-
-def test_data_ends_no_script():
-    hostile = {"a": "</script><script>x</script>", "b": "<!--", "c": "\u2028\ud800", "d": "]]>&"}
-    content = str(embed_json("data", hostile))
-    inside = content.removeprefix('<script type="application/json" id="data">').removesuffix("</script>")
-    assert not set("<>&") & set(inside)
-    assert inside.isascii()
-    assert json.loads(inside) == hostile

@@ -1,6 +1,5 @@
 """Files of pictures: complete, the same every time, of the width asked for, and never half-written."""
 
-import base64
 import subprocess
 import sys
 
@@ -30,13 +29,6 @@ def test_each_format(drawn, tmp_path, format):
         assert path.read_bytes() == drawn.rendered(format)
 
 
-def test_a_notebook_shows_it_without_a_network(drawn):
-    bundle = drawn._repr_mimebundle_()
-    assert bundle["image/svg+xml"].startswith("<svg")
-    assert base64.b64decode(bundle["image/png"]).startswith(STARTS["png"])
-    assert bundle["text/plain"] == "Picture(kind='heatmap', title='heads')"
-
-
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -54,11 +46,6 @@ def test_bad_places_are_refused(drawn, tmp_path, name, says):
         drawn.save(tmp_path / name)
     assert (tmp_path / "there.svg").read_text() == "mine"
     assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_file_is_replaced_only_when_asked(drawn, tmp_path):
-    (tmp_path / "there.svg").write_text("mine")
-    assert drawn.save(tmp_path / "there.svg", overwrite=True).read_bytes().startswith(b"<svg")
 
 
 def test_drawing_needs_no_torch_and_a_table_no_altair(tmp_path):

@@ -9,13 +9,12 @@ from attnprobe.reports.scales import (
     BEYOND,
     fit_scale,
     mark_column,
-    mark_effects,
     read_intervals,
 )
 from attnprobe.table.table import Column, HeadTable
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(5))
 def test_a_scale_holds_every_number_and_what_its_errors_make_of_0(seed):
     draw = np.random.default_rng(seed)
     size = 10.0 ** draw.uniform(-12, 9)
@@ -26,15 +25,6 @@ def test_a_scale_holds_every_number_and_what_its_errors_make_of_0(seed):
     assert reach <= both.high * (1 + 1e-6) <= 1.11 * reach
     above = fit_scale([([abs(value) for value in values], errors)], effect=False)
     assert (above.low, above.high) == (0, both.high)
-
-
-def test_marks_are_by_the_interval_of_all_heads_together():
-    """At 3 errors, an effect alone would be significant; of 72 heads, and of few documents, it is not."""
-    values, errors = [0.3] + [0.0] * 71, [0.1] * 72
-    assert not any(mark_effects(values, errors, [1000] * 72, None).signs)
-    values[0] = 0.36
-    assert mark_effects(values, errors, [1000] * 72, None).signs[0] == "+"
-    assert not any(mark_effects(values, errors, [12] * 72, None).signs)
 
 
 def test_a_map_and_its_title_mark_the_same_heads():

@@ -55,29 +55,6 @@ def test_a_pipe_gets_csv_and_a_person_a_table(stdout, table):
     assert "lowest" in person.text
 
 
-@pytest.mark.parametrize(
-    ("format", "start"), [("csv", "model,"), ("json", "{"), ("md", "### "), ("table", "Entropy")]
-)
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_format_asked_for_is_what_comes_out(stdout, table, format, start, terminal):
-    out = stdout(terminal)
-    write_table(table, format=format, no_color=True, output=Path("-"))
-    assert out.text.removeprefix("\x1b[1m").startswith(start)
-
-
-def test_stdout_gets_utf_8_whatever_its_encoding(stdout, table):
-    out = stdout(terminal=False, encoding="latin-1")
-    write_table(type(table)("日本", table.columns, table.data), format="json")
-    out.flush()
-    assert "日本" in out.raw_bytes.getvalue().decode("utf-8")
-
-
-def test_a_terminal_in_an_old_encoding_still_gets_its_table(stdout, table):
-    out = stdout(terminal=True, encoding="ascii")
-    write_table(type(table)("日本", table.columns, table.data))
-    assert "??" in out.text
-
-
 @pytest.mark.parametrize("name", ["heads.csv", "heads.md", "heads.parquet", "HEADS.CSV"])
 def test_a_file_has_its_description_beside_it(tmp_path, stdout, table, name):
     out = stdout(terminal=True)
@@ -246,16 +223,6 @@ def test_a_full_disk_behind_stdout_is_one_clear_error():
     assert (done.returncode, done.stderr) == (0, "could not write to standard output: the disk is full\n")
 
 
-def test_a_pipe_imports_neither_rich_nor_pandas():
-    program = (
-        PROGRAM + "print(sorted({'rich', 'pandas', 'pyarrow', 'torch'} & set(sys.modules)), file=sys.stderr)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "csv", "3"], capture_output=True, text=True, check=True
-    )
-    assert done.stderr.splitlines()[-1] == "[]"
-
-
 class Disk(io.RawIOBase):
     """A disk that has room for so many bytes: it takes a part of what does not fit, then nothing."""
 
@@ -285,14 +252,10 @@ def rooms(tmp_path, monkeypatch):
     return folders
 
 
-def whole_of(table):
-    return table.to_csv()
-
-
 @pytest.mark.parametrize("unbuffered", [True, False])
 @pytest.mark.parametrize("room", [*range(0, 400, 23), -2, -1, 0, 1])
 def test_a_rescued_table_is_whole_in_the_place_that_is_named(table, monkeypatch, rooms, room, unbuffered):
-    whole = whole_of(table)
+    whole = table.to_csv()
     disk = Disk(room if room > 1 else max(0, len(whole) + room))
     buffer = disk if unbuffered else io.BufferedWriter(disk)
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer, write_through=unbuffered))
@@ -321,7 +284,7 @@ def test_rescue_goes_on_to_the_next_folder_with_room(table, monkeypatch, rooms):
     monkeypatch.setattr(Path, "open", full_in_tmp)
     where = write_rescued(table, Path("heads.csv"), None)
     folder = write_rescued_tables({"one": table})
-    assert Path(where.split()[1]).read_text() == whole_of(table)
-    assert (folder / "one.csv").read_text() == whole_of(table)
+    assert Path(where.split()[1]).read_text() == table.to_csv()
+    assert (folder / "one.csv").read_text() == table.to_csv()
     assert folder.parent == rooms[1]
     assert list(rooms[0].iterdir()) == []

@@ -2,34 +2,22 @@
 
 import itertools
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from block_parts import in_double, in_every_way, of_heads, of_sequences
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.layout import Layout
-from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.statistics import Statistic, all_statistics, census_statistics
-from attnprobe.statistics.positional import FURTHEST
 from attnprobe.statistics.registry import families
 from attnprobe.statistics.statistic import weight_by_norm
-from attnprobe.statistics.trees import TREES
-from attnprobe.sums.base import Measurement
-from attnprobe.sums.documents import name_documents
-from attnprobe.table.naming import REACH
 
 Drawn = Callable[..., AttentionBlock]
 Number = Callable[[Statistic, AttentionBlock], Tensor]
 Shown = Callable[[Statistic, AttentionBlock], AttentionBlock]
 Pieced = Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]
 
-every_statistic = pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda s: s.name)
 #: Those that look at blocks; links are asked otherwise, see tests/statistics/links, and for weights of the
 #: model see tests/survey/test_rank.py.
 BLOCKS = [one for one in all_statistics().values() if one.scope not in {"links", "parameters"}]
@@ -103,76 +91,9 @@ COLUMNS = {
 }
 
 
-def cells(statistic: Statistic, heads: int) -> tuple[int, ...]:
-    """The shape of the number of one sequence."""
-    rows = {"head": heads, "pair": heads * (heads - 1) // 2, "layer": 1}[statistic.rows]
-    more = {"offset_share": (2 * FURTHEST + 1,), "longer": (2,), "logit_rank": (2,)}
-    more |= {"uuas": (10,)}
-    more |= {"profile": (2 * REACH + 5,)}
-    name = (statistic.of or statistic).name.removesuffix(f"_{statistic.control}")
-    return (rows, *more.get(name, ()))
-
-
 @of_blocks
 class TestEvery:
     """Tests that every statistic takes."""
-
-    @in_every_way(**WAYS, heads=[1, 2, 5])
-    def test_shapes(
-        self, statistic: Statistic, drawn: Drawn, shown: Shown, number: Number, content_only: bool, kind: str,
-        heads: int,
-    ):  # fmt: skip
-        whole = drawn(3, heads, 9, content_only=content_only, kind=kind)
-        values = statistic(shown(statistic, whole))
-        if statistic.scope == "layer" or statistic.function in {TREES.function}:
-            # What blocks or several statistics share is between a function and its reduction.
-            assert len(values) == 3
-            assert number(statistic, whole).shape == (3, *cells(statistic, heads))
-            return
-        over_pairs = statistic.rows == "pair" or statistic.function is all_statistics()["jsd"].function
-        of_layer = statistic.scope == "map" and statistic.rows == "layer"
-        promised = (3, heads * (heads - 1) // 2 if over_pairs else 1 if of_layer else heads)
-        by_query = statistic.scope == "query"
-        more = (whole.layout.queries.length,) if by_query else cells(statistic, heads)[1:]
-        assert values.shape == (*promised, *more)
-        assert values.is_floating_point()
-        assert number(statistic, whole).shape == (3, *cells(statistic, heads))
-
-    @in_every_way(**WAYS)
-    def test_defined_where_there_is_every_kind_of_token(
-        self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str
-    ):
-        """Finite everywhere, or undefined for every head for a reason that the definitions give."""
-        found = number(statistic, drawn(content_only=content_only, kind=kind))
-        assert not found.isinf().any()
-        name = (statistic.of or statistic).name
-        across = kind == "cross" and (
-            statistic.family.name in {"positional", "induction", "links"} or name.startswith("offset_share")
-        )
-        ahead = kind == "decoder" and name.startswith("next")
-        framing = {"entropy_first", "first", "separator", "norm_first", "norm_separator"}
-        framing |= {"special_excess", "special_preference", "vertical_excess"}
-        unframed = content_only and name in framing
-        unframed |= name.startswith("first_token")  # the first one is special
-        unframed |= name == "aligned_excess" and kind != "cross"
-        if name in {"segment_excess"}:  # only of two texts that are read together
-            return
-        if name == "profile":  # at some offsets; see test_profile.py
-            return
-        if unframed or across or ahead or statistic.about == "patches":
-            assert found.isnan().all()
-        elif name.startswith("offset_share"):
-            kept = drawn(content_only=content_only, kind=kind).layout.keys.kept
-            exists = kept[:, :, None] & kept[:, None]
-            if kind == "decoder":
-                exists = exists.tril()
-            place = torch.arange(kept.shape[1])
-            for offset in range(-FURTHEST, FURTHEST + 1):
-                possible = (exists & (place - place[:, None] == offset)).sum((1, 2))
-                defined = (possible > 0) & (2 * possible >= kept.sum(1))
-                assert torch.equal(~found[:, 0, offset + FURTHEST].isnan(), defined)
-        else:
-            assert found.isfinite().all()
 
     @in_every_way(**WAYS)
     def test_a_sequence_is_alone_in_its_batch(
@@ -236,91 +157,3 @@ def test_columns_are_the_ones_that_programs_rely_on():
         for name in COLUMNS[family]
     }
     assert over_heads == [name for name in columns if name not in elsewhere]
-
-
-def test_families_have_a_name_and_a_place_of_their_own():
-    names = [family.name for family in families()]
-    assert sorted(set(names)) == sorted(names)
-    assert all(family.title for family in families())
-    orders = [family.order for family in families()]
-    assert orders == sorted(set(orders))
-
-
-@every_statistic
-def test_where_it_comes_from(statistic: Statistic):
-    """The formula or the reduction says whose definition it is, and the statistic says what they say."""
-    given = [function for function in (statistic.function, statistic.reduce) if function is not None]
-    functions = [f.func if isinstance(f, partial) else f for f in given]
-    assert all(function.__doc__ for function in functions)
-    assert "Source:" in statistic.definition
-    first_lines = [function.__doc__.strip().splitlines()[0] for function in functions]
-    assert all(line in statistic.definition for line in first_lines)
-
-
-def same(found: dict[str, NDArray[Any]], expected: dict[str, NDArray[Any]]) -> bool:
-    return found.keys() == expected.keys() and all(
-        found[name].dtype == expected[name].dtype and np.array_equal(found[name], expected[name])
-        for name in expected
-    )
-
-
-#: One statistic for each sum and shape of what is found in a sequence.
-SUMMED = {(one.sums, one.rows, cells(one, 4)): one for one in reversed(BLOCKS)}
-
-
-@pytest.mark.parametrize("statistic", SUMMED.values(), ids=lambda s: s.name)
-class TestSums:
-    """What is kept of a statistic can be put away, taken up again, and added to."""
-
-    @pytest.fixture(params=["alone", "windows"])
-    def clusters(self, request: pytest.FixtureRequest) -> NDArray[np.int64] | None:
-        """Documents of one sequence, or some of several; one lies in both parts."""
-        if request.param == "alone":
-            return None
-        documents = np.array([-1, 1, 1, 2, 2, 1, -1])
-        return np.where(documents < 0, -1, name_documents(documents))
-
-    @pytest.fixture
-    def sample(self, statistic: Statistic, drawn: Drawn, number: Number) -> NDArray[np.float64]:
-        """What was found in seven sequences of two layers; in some of them, it is undefined."""
-        layers = [number(statistic, drawn(7, seed=seed)) for seed in range(2)]
-        values = torch.stack(layers, 1).double().numpy().copy()
-        values[2, 0] = values[5] = np.nan
-        return values
-
-    @in_every_way(cut=[0, 1, 4, 7])
-    def test_parts_make_the_whole(
-        self, statistic: Statistic, sample: NDArray[np.float64], clusters: NDArray[np.int64] | None, cut: int
-    ):
-        sums = statistic.sums
-        documents = np.arange(len(sample))
-
-        def of(some: slice) -> Any:
-            return sums.of(sample[some], None if clusters is None else clusters[some], documents[some])
-
-        found, expected = (of(slice(cut)) + of(slice(cut, None))).arrays(), of(slice(None)).arrays()
-        assert found.keys() == expected.keys()
-        for name, values in expected.items():
-            np.testing.assert_allclose(found[name], values, rtol=1e-12, atol=1e-12, err_msg=name)
-
-    def test_there_and_back(
-        self, statistic: Statistic, sample: NDArray[np.float64], clusters: NDArray[np.int64] | None
-    ):
-        """Bit by bit, also among others in a measurement; what comes back can be added to."""
-        kept = statistic.sums.of(sample, clusters)
-        back = statistic.sums.from_arrays(kept.arrays())
-        assert same(back.arrays(), kept.arrays())
-        assert same((back + back).arrays(), (kept + kept).arrays())
-        whole = Measurement({statistic.name: kept, "another": kept}, 7, 77)
-        kinds = {statistic.name: statistic.sums, "another": statistic.sums}
-        restored = Measurement.from_arrays(whole.arrays(), kinds)
-        assert same(restored.arrays(), whole.arrays())
-        assert (restored.sequences, restored.tokens) == (7, 77)
-
-
-@pytest.mark.parametrize(
-    ("shape", "offset"), [((1, 4, 4), 0), ((2, 1, 4, 4), 0), ((1, 1, 4, 5), 0), ((1, 1, 2, 4), 3)]
-)
-def test_blocks_that_do_not_fit_are_refused(features: Callable[..., TokenFeatures], shape: Any, offset: int):
-    with pytest.raises(ValueError, match=r"query|queries"):
-        AttentionBlock(torch.ones(shape), Layout.of(features(4)), offset)

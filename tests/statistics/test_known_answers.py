@@ -119,23 +119,6 @@ class TestRare:
             assert ask("rarest_share", planted) == (key in {1, 3})
             assert ask("rarest_two_share", planted) == (key in {1, 3})  # two of them are the two rarest
 
-    @pytest.mark.parametrize(("highest", "asked"), [(499, False), (500, True)])
-    def test_two_rarest_are_asked_about_outside_the_500_most_frequent(
-        self, ask: Ask, block: Block, highest: int, asked: bool
-    ):
-        planted = block(looks_at(7), rank=[0, 1, 2, 3, 4, 5, 6, highest])
-        assert ask("rarest_two_share", planted) == near(1 if asked else math.nan)
-
-    def test_a_special_token_is_no_candidate(self, ask: Ask, block: Block):
-        """However rare the separator's id may be, the rarest token is another one."""
-        planted = block(looks_at(7), separator=(7,), rank=[0, 1, 2, 3, 4, 5, 600, 900])
-        assert ask("rarest_share", planted) == 0
-        assert ask("rarest_share", block(looks_at(6), separator=(7,), rank=[0, 1, 2, 3, 4, 5, 600, 900])) == 1
-
-    @pytest.mark.parametrize("statistic", ["first", "separator", "rare_mass", "rare_lift"])
-    def test_without_such_a_token_nothing_is_said(self, ask: Ask, block: Block, statistic: str):
-        assert math.isnan(ask(statistic, block(uniform(N))))
-
 
 class TestSmall:
     """The smallest texts and layers."""

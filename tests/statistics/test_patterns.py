@@ -73,14 +73,3 @@ def test_by_definition(text, kind):
     for statistic, values in expected.items():
         mean = np.mean(values, 0) if values else np.full(HEADS, np.nan)
         np.testing.assert_allclose(find(statistic, block), mean, atol=1e-6, err_msg=statistic.name)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_uniform_attention_has_no_pattern(kind):
-    layout = lay_out("wwwwwwwwww|", kind)
-    rows = torch.ones(1, HEADS, layout.queries.length, layout.keys.length)
-    rows = rows.tril() if layout.causal else rows
-    block = AttentionBlock(rows / rows.sum(-1, keepdim=True), layout)
-    for one in (VERTICAL, DIAGONAL, EITHER, FIRST_EXCESS):
-        np.testing.assert_allclose(find(one, block), 0, atol=1e-6, err_msg=one.name)
-    np.testing.assert_allclose(find(FIRST_PREFERENCE, block), 0.5, atol=1e-6)

@@ -3,51 +3,11 @@
 import pytest
 import torch
 
-from attnprobe.attention.block import AttentionBlock
-from attnprobe.attention.kinds import Observed
-from attnprobe.statistics.rank import LOGIT_RANK, LONGER, MAP_RANK
-
-WIDTH = 5
+from attnprobe.statistics.rank import MAP_RANK
 
 
 def rank_of(s):
     return (s**2).sum() ** 2 / (s**4).sum()
-
-
-def alone(queries, keys, features):
-    """Make a block of one sequence from queries and keys (head, token, width)."""
-    from attnprobe.attention.layout import Layout
-
-    heads, length = keys.shape[:2]
-    rows = torch.full((1, heads, queries.shape[1], length), 1 / length, dtype=queries.dtype)
-    layout = Layout(features(queries.shape[1]), features(length))
-    return AttentionBlock(rows, layout, 0, Observed(queries=queries[None], keys=keys[None]))
-
-
-def orthonormal(rows, columns, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    return torch.linalg.qr(torch.randn(rows, columns, generator=generator, dtype=torch.float64))[0]
-
-
-class TestLimits:
-    @pytest.mark.parametrize("keys", [torch.ones(1, 1, 4), torch.full((1, 9, 4), 0.1), torch.zeros(1, 9, 4)])
-    def test_nothing_to_prefer(self, number, features, keys):
-        block = alone(torch.ones(1, 9, 4), keys, features)
-        assert number(LOGIT_RANK, block).isnan().all()
-
-    @pytest.mark.parametrize("size", [1e-9, 1e9])
-    def test_size_changes_nothing(self, number, features, size):
-        """Also where sums of fourth powers would leave single precision."""
-        sides = [orthonormal(30, 4, seed).float()[None] for seed in (0, 1)]
-        expected = number(LOGIT_RANK, alone(*sides, features))
-        found = number(LOGIT_RANK, alone(*(side * size for side in sides), features))
-        torch.testing.assert_close(found, expected)
-
-
-@pytest.mark.parametrize("length", [5, 6])
-def test_sequences_longer_than_a_head_is_wide(number, features, length):
-    sides = torch.ones(2, 2, length, 5)
-    assert number(LONGER, alone(*sides, features))[0].tolist() == [[5, length > 5]] * 2
 
 
 class TestMaps:

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import attnprobe
 from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.statistics.positional import FURTHEST
@@ -18,7 +17,6 @@ from attnprobe.statistics.role_table import (
     find_known_relations,
     name_patterns,
 )
-from attnprobe.statistics.rules import ALL, OFFSETS
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
@@ -112,14 +110,6 @@ def test_most_attended_by_a_hair_is_no_role():
     assert names(found) == [["broad"], ["previous", "rare words"]] * 2
 
 
-def test_a_mass_alone_makes_no_delimiter():
-    """A little more than uniform attention to 2 special tokens of 4, or a preference for 2 of 500 keys."""
-    found = heads(
-        special_excess=([0.4, 0.4, 0.1, 0.4], 0.0), special_preference=([0.7, 0.95, 0.99, 0.9], 0.0)
-    )
-    assert names(found) == [[], ["delimiter"], [], ["delimiter"]]
-
-
 def test_the_first_names_the_head_and_thresholds_move():
     found = heads(special_excess=(0.7, 0.01), duplicate=(0.6, 0.01), effective_share=(0.65, 0.001))
     assert names(found) == [["delimiter", "duplicate", "broad"]] * NUMBER
@@ -183,35 +173,6 @@ def test_false_alarms():
     assert alarms / runs < 0.08
 
 
-def test_links_without_labels_are_tried_together():
-    found = replace(tally(np.random.default_rng(0), np.full((2, 2), 0.9), 0.5), keys=((ALL, "a"),))
-    every = [role["role"] for held in find_known_relations(found, SYNTAX_TASK, "mine", 0.1) for role in held]
-    assert set(every) == {"mine: all"}
-
-
-def test_a_head_has_to_beat_the_best_rule_over_all_links():
-    """And chance, where links name candidates; and a few documents of uneven size don't decide it."""
-    found = LinkCounts.empty([("det", SYNTAX_TASK.forward)], [0], 1, len(SYNTAX_TASK.rules))
-    found.number[:] = found.hits[:] = 10
-    found.guessed[0, 0, OFFSETS.index("1")] = 5
-
-    def name_roles():
-        (held,) = find_known_relations(found, SYNTAX_TASK, "syntactic", 0.1)
-        return [(role["role"], role["threshold"]) for role in held]
-
-    assert name_roles() == [("syntactic: det", pytest.approx(0.6))]
-    found.guessed[0, 0, 0, ::2] = 10
-    found.guessed[0, 0, 0, 1::2] = 1
-    assert name_roles() == [("syntactic: det", pytest.approx(0.65))]
-    found.chance[:] = 8
-    assert name_roles() == [("syntactic: det", pytest.approx(0.9))]
-    found.chance[:] = 9.5
-    assert name_roles() == []
-    found.chance[:] = 0
-    found.number[..., 3:] = found.hits[..., 3:] = found.guessed[..., 3:] = 0
-    assert name_roles() == []
-
-
 def tabulated(corpus=None, documents=slice(None), **given):
     """Tabulate one layer of heads from what is given of each document, (document, head) or alike in all."""
     usual = {
@@ -239,11 +200,3 @@ def tabulated(corpus=None, documents=slice(None), **given):
 def test_what_the_text_cannot_decide_is_no_role(decided):
     found = tabulated({"rare_decided": decided}, rarest_excess=0.9, rare_lift=2.0)
     assert set(found["role"]) == {"rare words" if decided else "mixed"}
-
-
-def test_a_text_of_types_that_occur_once_names_no_rare_words():
-    """From the text to the record: every type but one occurs once, or all types often."""
-    texts = ["the dog ran", "a cat slept", "who rang there", "she signed it"]
-    for corpus, decided in ((texts, False), (texts * 20, True)):
-        found = attnprobe.roles("demo", corpus)
-        assert found.provenance["corpus"]["rare_decided"] is decided

@@ -105,22 +105,6 @@ def test_uniform_attention_has_none_whatever_the_length(words, causal):
         np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=statistic.name)
 
 
-def test_preference_does_not_depend_on_the_length():
-    """Of a softmax that adds ln 9 to the scores of special tokens, it is .9 in any text; the mass is not."""
-    masses = []
-    for words in (2, 5, 40):
-        text = f"[{WORD * words}|"
-        layout = Layout.of(tokens(text))
-        scores = torch.tensor([9.0 if sign != WORD else 1.0 for sign in text])
-        rows = (scores / scores.sum()).expand(1, 1, len(text), -1)
-        block = AttentionBlock(rows, layout)
-        found = SPECIAL_PREFERENCE.reduce_sequences(SPECIAL_PREFERENCE(block), layout)
-        assert found.item() == pytest.approx(0.9)
-        masses.append(float(SPECIAL_EXCESS(block).mean()))
-    assert masses[0] > 0.85
-    assert masses[-1] < 0.35
-
-
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_rarest_token_beyond_chance(causal):
     """By numpy, with a tie; a head that looks anywhere comes to 0, one that looks there to 1."""

@@ -5,20 +5,12 @@ import pytest
 
 from attnprobe.attention.kinds import number_layers
 from attnprobe.statistics import (
-    alignment,
     all_statistics,
-    links,
-    mixing,
     select_statistics,
-    trees,
 )
-from attnprobe.statistics.distance import BY_HEAD, BY_LAYER, BY_PAIR
-from attnprobe.statistics.induction import REPEATED
-from attnprobe.statistics.positional import CONTROLLED, FURTHEST
-from attnprobe.statistics.rank import RANK
-from attnprobe.statistics.registry import EVERYTHING, all_tabulations
-from attnprobe.statistics.role_table import ROLES
-from attnprobe.statistics.tabulation import HEADS, Tabulation, head_table
+from attnprobe.statistics.distance import BY_HEAD, BY_LAYER
+from attnprobe.statistics.positional import FURTHEST
+from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import Labels
@@ -27,9 +19,6 @@ from attnprobe.table.table import HeadTable
 
 def labels(layers: int = 1) -> Labels:
     return Labels("tiny", "texts", {"seed": 1}, number_layers(["encoder"] * layers))
-
-
-NAN = float("nan")
 
 
 def best(*sequences: dict[int, float]) -> HeadTable:
@@ -95,32 +84,3 @@ class TestDistance:
         assert layer["odd_head"].tolist() == [2]
         np.testing.assert_allclose(layer["odd_jsd"], [0.45])
         np.testing.assert_allclose(layer["jsd_std"], [np.std([0.1, 0.4, 0.5], ddof=1)])
-
-    def test_pairs(self):
-        table = tabulated(BY_PAIR, measured([[0.04, 0.16, 0], [0.04, 0.36, 0]], 3))
-        assert list(zip(table["head_a"], table["head_b"], strict=True)) == [(0, 1), (0, 2), (1, 2)]
-        np.testing.assert_allclose(table["jsd"], [0.04, 0.26, 0])
-        np.testing.assert_allclose(table["js_distance"], np.sqrt([0.04, 0.26, 0]))
-        np.testing.assert_allclose(table["jsd_se"], [0, 0.1, 0])
-        np.testing.assert_allclose(table["js_distance_se"], [0, 0.1 / (2 * np.sqrt(0.26)), NAN])
-
-    def test_two_of_three_heads_are_there(self):
-        """Of which none is the odd one out."""
-        found = measured([[0.2, NAN, NAN], [0.3, NAN, NAN]], 3)
-        sums = found.sums | {"jsd_mean": Clustered.of([[[0.2, 0.2, NAN]], [[0.3, 0.3, NAN]]])}
-        layer = tabulated(BY_LAYER, Measurement(sums, 2))
-        assert layer["odd_head"].tolist() == [None]
-        assert np.isnan(layer["odd_jsd"]).all()
-
-
-def test_tabulations_are_found_by_name():
-    """By which a record knows how its table was made."""
-    gold = (
-        *(links.BY_RELATION, links.BY_RELATION_AND_HEAD, trees.BY_HEAD),
-        *(links.BY_MENTION, links.BY_MENTION_AND_HEAD),
-        *(links.BY_LABEL, links.BY_LABEL_AND_HEAD),
-        *(alignment.BEST_ALIGNMENTS, alignment.BY_HEAD),
-    )
-    mixed = (mixing.BY_HEAD, mixing.BY_LAYER, mixing.BY_PAIR)
-    every = (EVERYTHING, HEADS, BY_PAIR, BY_HEAD, BY_LAYER, CONTROLLED, REPEATED, ROLES, RANK, *gold, *mixed)
-    assert all_tabulations() == {tabulation.name: tabulation for tabulation in every}

@@ -52,13 +52,6 @@ def test_by_leaving_out(number: int):
     np.testing.assert_allclose((one.value, one.error), (ratios.value[1:], ratios.error[1:]))
 
 
-def test_anything_made_of_means():
-    values, documents = np.random.default_rng(1).normal(5, 1, (200, 2)), np.arange(200)
-    estimate = Blocked.of(values, documents=documents).apply(lambda means: means[..., :1] / means[..., 1:])
-    expected = leave_out(lambda some: np.divide(*some.mean(0)), values, find_block(documents))
-    assert (estimate.value.item(), estimate.error.item()) == pytest.approx(expected)
-
-
 def test_of_a_mean_over_windows_it_is_the_error_clustered_by_document():
     """A document a block, of one window to many."""
     _, documents = np.unique(find_block(np.arange(1000)), return_index=True)

@@ -132,28 +132,3 @@ def test_any_parts_in_any_order(name: str, seed: int, cuts: list[int]):
     same(reduce(add, shuffled), whole)
     if middle:  # in another grouping
         same(reduce(add, shuffled[:middle]) + reduce(add, shuffled[middle:]), whole)
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_arrays(name: str):
-    """What was written down and read again goes on as if nothing had happened, bit for bit."""
-    clusters = SAMPLES[name]
-    values = drawn(clusters, missing=0.2)
-    found = Clustered.of(values, clusters)
-    again = Clustered.from_arrays(found.arrays())
-    more = Clustered.of(drawn(windows(9), 1), windows(9))
-    for one, other in ((again, found), (again + more, found + more), (more + again, more + found)):
-        for key, array in other.arrays().items():
-            assert one.arrays()[key].tobytes() == array.tobytes()
-            assert one.arrays()[key].shape == array.shape
-        assert one.arrays().keys() == other.arrays().keys()
-        np.testing.assert_array_equal(one.standard_error, other.standard_error)
-
-
-def test_does_not_grow_with_the_corpus():
-    """More documents than are told apart take no more room."""
-    sizes = []
-    for documents in (MOST, 1000, 5000):
-        found = Clustered.of(drawn(windows(documents)), windows(documents))
-        sizes.append(sum(array.nbytes for array in found.arrays().values()))
-    assert max(sizes) <= sizes[0]

@@ -1,7 +1,5 @@
 """Cross-fitting: each fold is scored with what the others choose; p is uniform where there is no effect."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -50,14 +48,6 @@ def test_by_hand(folds, documents):
         others = np.arange(12, 12 + hits.size).reshape(hits.shape)
         expected = sum(others[one, fold == at].sum() for at, one in enumerate(fitted.chosen))
         assert fitted.answers_of(others).sum() == expected
-
-
-def test_links_in_one_fold_choose_nothing():
-    asked = np.zeros(BLOCKS, np.int64)
-    asked[:3] = 5
-    assert not CrossFit(Links(asked, asked[None]), 5).possible
-    assert CrossFit(Links(asked, asked[None]), 32).possible
-    assert not CrossFit(Links(asked, np.zeros((0, BLOCKS), np.int64)), 32).possible
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -145,24 +135,3 @@ def test_a_head_that_is_ahead_is_found():
         for _ in range(30)
     ]
     assert np.mean(np.array(p) < 0.05) > 0.8
-
-
-def test_other_links_are_scored_with_what_these_choose():
-    """By hand: in each draw, whom the others choose by the first answers gives the second ones."""
-    random = np.random.default_rng(6)
-    asked, hits = drawn(random, 120, [0.5, 0.45, 0.1])
-    far = random.binomial(asked, 0.4)
-    answers = random.binomial(far, [[0.7], [0.2], [0.1]])
-    by, fold, signs = CrossFit(Links(asked, hits), 5), assign_folds(5), draw_signs(random, 20)
-    found = replace(by, others=Links(far, answers))
-    right = sum(answers[by.chosen[one], fold == one].sum() for one in range(5))
-    assert found.share == right / far.sum()
-    for draw, value in zip(signs, found.draw(signs), strict=True):
-        made, other = (
-            draw * (h - h.sum(1, keepdims=True) / n.sum() * n)
-            - n * (h.sum(1).max() - h.sum(1, keepdims=True)) / n.sum()
-            for n, h in ((asked, hits), (far, answers))
-        )
-        chosen = [made[:, fold != one].sum(1).argmax() for one in range(5)]
-        expected = sum(other[head, fold == one].sum() for one, head in enumerate(chosen))
-        assert value == pytest.approx(expected / far.sum(), abs=1e-12)

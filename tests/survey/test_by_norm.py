@@ -22,29 +22,19 @@ from attnprobe.statistics.statistic import weight_by_norm
 
 TOLERANCE = 1e-5
 #: Of every architecture: where values come from, and where heads are projected from there.
-BERT = r"attention\.self\.value$", "attention.output.dense"
-DECODER = r"self_attn\.v_proj$", "self_attn.o_proj"
 SITES = {
-    "bert": BERT,
-    "minilm": BERT,
-    "gpt2": (r"attn\.c_attn$", "attn.c_proj"),
-    "llama": DECODER,
+    "bert": (r"attention\.self\.value$", "attention.output.dense"),
+    "llama": (r"self_attn\.v_proj$", "self_attn.o_proj"),
     "t5": (r"Attention\.v$", r"Attention.o"),
 }  # fmt: skip
-FUSED = {"gpt2"}
-CAUSAL = {"gpt2", "llama"}
-#: Those that take long, and are asked with the slow tests.
-HEAVY = {"minilm", "gpt2"}
+CAUSAL = {"llama"}
 
 
-def vectors(name, values, module, heads):
+def vectors(values, module, heads):
     """Write out W_O,h v_j, (head, key, model width), from what a value projection gave (key, ...)."""
-    weight = module.weight.detach().double().numpy()
-    weight = weight.T if isinstance(module, torch.nn.Linear) else weight
+    weight = module.weight.detach().double().numpy().T
     width = weight.shape[0] // heads
     values = values.double().numpy()
-    if name in FUSED:
-        values = values[:, -heads * width :]
     by_head = values.reshape(len(values), -1, width)
     by_head = by_head.repeat(heads // by_head.shape[1], 1)  # heads that share a value
     return np.einsum("khw,hwd->hkd", by_head, weight.reshape(heads, width, -1))
@@ -65,7 +55,7 @@ def measuring(name):
             target = modules[re.sub(pattern, output, site)]
 
             def note(_module, _given, values):
-                each = vectors(name, values[0].detach(), target, heads)
+                each = vectors(values[0].detach(), target, heads)
                 found[kind].append(np.linalg.norm(each, axis=-1))
 
             modules[site].register_forward_hook(note)
@@ -111,12 +101,12 @@ def carried(heard, *, content_only):
 
 
 @pytest.fixture(scope="module")
-def case(saved, texts, request):
+def case(saved, texts):
     """Give the reference of an architecture, and the folder it is in."""
 
     @cache
     def ask(name, content_only):
-        folder = request.getfixturevalue("minilm") if name == "minilm" else saved(name)
+        folder = saved(name)
         whole, vocabulary = read(folder, texts, measuring(name))
         lines = [text[0].asked.names for text in whole]
         rarity = Rarity.of(lines, vocabulary, {})
@@ -142,14 +132,8 @@ def measures(table):
     }
 
 
-@pytest.mark.parametrize(
-    # Which tokens count does not depend on where a model's values lie.
-    ("name", "content_only"),
-    [
-        *(pytest.param(one, False, marks=[pytest.mark.slow] * (one in HEAVY)) for one in SITES),
-        ("llama", True),
-    ],
-)
+# Which tokens count does not depend on where a model's values lie.
+@pytest.mark.parametrize(("name", "content_only"), [("bert", False), ("llama", True), ("t5", False)])
 def test_every_column_is_that_of_explicit_vectors(case, texts, name, content_only):
     folder, expected = case(name, content_only)
     table = attnprobe.census(str(folder), texts, weights="norm", content_only=content_only)

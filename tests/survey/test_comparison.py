@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
-from transformers import AutoModel
 
 from attnprobe.corpus.document import Document
 from attnprobe.findings.comparison import ModelComparison
@@ -24,7 +23,6 @@ SINGLE = [
     "zyx qwv the the the the the the",
     "he walks slowly over the road between river and bank with unlikely kindness",
 ]
-PAIRS = [("is it late ?", "it was always late ; the parcel came by day"), ("the dog", ".")]
 
 
 def documents(texts=SINGLE):
@@ -121,66 +119,7 @@ def test_an_encoder_and_an_encoder_with_a_decoder_share_the_encoder(tiny):
     assert any("Only one has a decoder" in note for note in found.labels.notes)
 
 
-def test_models_of_other_shapes_have_pairs_and_no_heads_of_one_number(tiny):
-    model, tokenizer = tiny("bert")
-    config = copy.deepcopy(model.config)
-    config.num_attention_heads, config.num_hidden_layers = 2, 4
-    torch.manual_seed(0)
-    other = AutoModel.from_config(config).eval()
-    found = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:4])
-    (kind,) = found.shared.kinds
-    assert found.pairs[kind].average.shape == (12, 8)
-    assert found.numbered is None
-    assert not found.shared.alike
-
-
-def test_attention_of_other_kinds_is_refused(tiny):
-    from attnprobe.errors import AttnprobeError
-
-    with pytest.raises(AttnprobeError, match="only heads of one kind can be compared"):
-        against(tiny("bert"), tiny("gpt2"))
-
-
 # Word by word
-
-
-def respelled(tokenizer):
-    """The same vocabulary with every ordinary piece spelled otherwise: ids move, texts are cut as before."""
-    import json
-
-    from tokenizers import Tokenizer
-
-    backend = json.loads(tokenizer.backend_tokenizer.to_str())
-    vocabulary = backend["model"]["vocab"]
-    size = len(vocabulary)
-    backend["model"]["vocab"] = {token: size - 1 - place for token, place in vocabulary.items()}
-    for token in backend["added_tokens"]:
-        token["id"] = size - 1 - token["id"]
-    for one in backend["post_processor"]["special_tokens"].values():
-        one["ids"] = [size - 1 - place for place in one["ids"]]
-    own = copy.deepcopy(tokenizer)
-    own._tokenizer = Tokenizer.from_str(json.dumps(backend))
-    return own, size
-
-
-def test_a_vocabulary_in_another_order_changes_nothing(tiny):
-    model, tokenizer = tiny("bert")
-    other_tokenizer, size = respelled(tokenizer)
-    other = copy.deepcopy(model)
-    table = other.embeddings.word_embeddings.weight
-    table.data[:size] = table.data[:size].flip(0)
-    found = against(
-        (model, tokenizer),
-        (other, other_tokenizer),
-        texts=[*SINGLE, *PAIRS],
-        statistics=("positional", "entropy"),
-    )
-    assert any("word by word" in note for note in found.labels.notes)
-    assert found.numbered.average == pytest.approx(0, abs=1e-7)
-    for name in ("entropy", "previous"):
-        a, b = (side[name] for side in found.sums)
-        assert b.average == pytest.approx(a.average, abs=1e-6)
-    assert any("word by word" in note for note in found.labels.notes)
 
 
 def test_maps_of_words_are_sums_over_keys_and_means_over_queries(tiny):

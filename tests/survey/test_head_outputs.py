@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModel
+from test_comparison import SINGLE as TEXTS
+from test_comparison import changed
 
 from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError
@@ -18,28 +19,11 @@ from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.registry import choose
 from attnprobe.survey.comparison import compare_checkpoints
 
-TEXTS = [
-    "the river bank was slow , and the dog ran to the water .",
-    "stone",
-    "She said: never walk under the train-stop at night!",
-    "zyx qwv the the the the the the",
-    "he walks slowly over the road between river and bank with unlikely kindness",
-]
 #: What reads the heads of each layer, by the end of its name.
 PROJECTIONS = {
     "bert": "attention.output.dense",
     "llama": "self_attn.o_proj",
 }
-
-
-def changed(model, seed=3, scale=0.3):
-    """Another checkpoint of the same shape."""
-    other = copy.deepcopy(model)
-    torch.manual_seed(seed)
-    for weight in other.parameters():
-        if weight.ndim == 2:
-            weight.data += scale * weight.std() * torch.randn_like(weight)
-    return other
 
 
 def against(first, second, *, texts=TEXTS, pairs=False, **options):
@@ -99,19 +83,6 @@ def test_every_pair_is_that_of_the_models_own_outputs(tiny, name):
     assert float(found.outputs[kind].count) == len(sides[0])
 
 
-def test_special_tokens_are_left_out_if_they_do_not_count(tiny):
-    model, tokenizer = tiny("bert")
-    other = changed(model)
-    found = against((model, tokenizer), (other, tokenizer), content_only=True)
-    sides = [
-        np.concatenate([given(one, tokenizer, text, PROJECTIONS["bert"])[1:-1] for text in TEXTS])
-        for one in (model, other)
-    ]
-    (kind,) = found.shared.kinds
-    wanted = cka(sides[0][:, 5], sides[1][:, 2])
-    assert found.outputs[kind].cka[5, 2] == pytest.approx(wanted, rel=2e-4)
-
-
 def test_heads_that_look_alike_and_carry_something_else_are_told_apart(tiny):
     """Two heads of a layer have one map; the other model has their values the other way round."""
     model, tokenizer = tiny("bert")
@@ -139,27 +110,6 @@ def test_heads_that_look_alike_and_carry_something_else_are_told_apart(tiny):
     np.testing.assert_allclose(table["cka_matched"], 1, atol=1e-6)
     np.testing.assert_allclose(table["jsd_matched"], 0, atol=1e-6)
     assert max(table["cka"][4:6]) < 0.99
-
-
-def test_models_of_other_shapes_have_partners_and_widths_may_differ(tiny):
-    model, tokenizer = tiny("bert")
-    settings = copy.deepcopy(model.config)
-    settings.num_hidden_layers, settings.num_attention_heads = 4, 2
-    torch.manual_seed(0)
-    other = AutoModel.from_config(settings).eval()
-    found = against((model, tokenizer), (other, tokenizer))
-    table = tabulate_heads(found, "model")
-    assert not {"nearest_head", "jsd_matched", "cka"} & set(table.data)
-    pairs = list(zip(table["matched_layer"].tolist(), table["matched_head"].tolist(), strict=True))
-    known = [pair for pair in pairs if pair[1] is not None]
-    assert len(set(known)) == len(known) == 8
-    sides = [
-        np.concatenate([given(one, tokenizer, text, PROJECTIONS["bert"], heads) for text in TEXTS])
-        for one, heads in ((model, 4), (other, 2))
-    ]
-    assert sides[1].shape[2] == 2 * sides[0].shape[2]
-    (kind,) = found.shared.kinds
-    assert found.outputs[kind].cka[7, 3] == pytest.approx(cka(sides[0][:, 7], sides[1][:, 3]), rel=2e-4)
 
 
 def test_words_have_the_mean_of_their_tokens(tiny):

@@ -8,7 +8,6 @@ from transformers import BertConfig, BertModel
 import attnprobe
 from attnprobe.corpus.store import replace_repeated
 from attnprobe.corpus.tokenizer import Frame
-from attnprobe.errors import AttnprobeError
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
 
@@ -72,7 +71,7 @@ def check(found, expected, rows=slice(None)):
         np.testing.assert_allclose(found[f"{name}_se"][rows], error, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("name", ["demo", "llama", "bert-unframed"])
+@pytest.mark.parametrize("name", ["demo", "llama"])
 def test_values_from_its_own_maps(saved, name):
     folder = name if name == "demo" else saved(name)
     found = attnprobe.induction(folder, length=LENGTH, sequences=SEQUENCES)
@@ -166,33 +165,3 @@ def test_planted_heads_are_found(tiny):
     found = attnprobe.induction(model, length=LENGTH, sequences=SEQUENCES, tokenizer=tokenizer)
     np.testing.assert_allclose(found["induction"], [1, 0, 0, 0], atol=0.02)
     np.testing.assert_allclose(found["duplicate"], [0, 1, 0, 0], atol=0.02)
-
-
-@pytest.mark.parametrize("name", ["bert", "t5"])
-def test_what_is_drawn(saved, name):
-    """Different ordinary tokens, the last of them twice, in the frame of the tokenizer; all of one length."""
-    checkpoint = load_checkpoint(str(saved(name)))
-    rows, first = drawn(checkpoint, 20, 50)
-    tokenizer, frame = checkpoint.tokenizer, Frame.of(checkpoint.tokenizer)
-    special = {*tokenizer.all_special_ids}
-    between, copies = periods(rows, first, 20), set()
-    for ids, period in zip(rows, between, strict=True):
-        text = ids[first : first + 40]
-        assert ids == frame.around(text)
-        assert text[-period:] == text[-2 * period : -period]
-        assert len({*text}) == 40 - period
-        assert special.isdisjoint(text)
-        copies.add(tuple(text))
-    assert (min(between), max(between)) == (10, 20)
-    assert len({*between}) > 8
-    assert len(copies) == 50
-    assert drawn(checkpoint, 20, 50)[0] == rows
-    others = [drawn(checkpoint, 20, 50, seed=1)[0], drawn(checkpoint, 20, 49)[0]]
-    for other in others:
-        assert copies.isdisjoint(tuple(ids[first : first + 40]) for ids in other)
-
-
-@pytest.mark.parametrize("options", [{"length": 1}, {"sequences": 0}, {"seed": -1}, {"texts": ["a"]}])
-def test_refusals(options):
-    with pytest.raises(AttnprobeError):
-        attnprobe.induction("demo", **options)

@@ -24,15 +24,13 @@ def stacked(maps):
     return torch.stack(list(maps))[:, 0].numpy()
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2", "deberta-v2"])
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
 @pytest.mark.parametrize("pair", [None, OTHER])
 def test_text(saved, tiny, name, pair):
     if pair is not None and name == "gpt2":
         pytest.skip("reads no pairs")
     tokenizer = tiny(name)[1]
     inputs = tokenizer(TEXT, pair, return_tensors="pt")
-    if name == "deberta-v2":  # whose types parts nothing, as attnprobe reads it
-        inputs.pop("token_type_ids", None)
     expected = stacked(eager(saved(name), **inputs).attentions)
     found = attnprobe.view(saved(name), TEXT, pair)
     kind = "decoder" if name == "gpt2" else "encoder"
@@ -42,15 +40,14 @@ def test_text(saved, tiny, name, pair):
 
 
 @pytest.mark.parametrize("target", [None, "the dog ran slowly"])
-@pytest.mark.parametrize("name", ["t5"])
-def test_an_encoder_and_a_decoder(saved, tiny, name, target):
-    model, tokenizer = tiny(name)
+def test_an_encoder_and_a_decoder(saved, tiny, target):
+    model, tokenizer = tiny("t5")
     given = tokenizer(TEXT, return_tensors="pt")["input_ids"]
     written = given if target is None else tokenizer(text_target=target, return_tensors="pt")["input_ids"]
     start = model.config.decoder_start_token_id
     read = torch.cat([torch.tensor([[start]]), written[:, :-1]], 1)
-    out = eager(saved(name), input_ids=given, decoder_input_ids=read)
-    found = attnprobe.view(saved(name), TEXT, target=target)
+    out = eager(saved("t5"), input_ids=given, decoder_input_ids=read)
+    found = attnprobe.view(saved("t5"), TEXT, target=target)
     for kind, maps in (
         ("encoder", out.encoder_attentions),
         ("decoder", out.decoder_attentions),
@@ -120,12 +117,6 @@ def test_long_texts(saved):
     assert found.tokens["encoder"][0][:4] == ("the", "dog", "ran", ".")
     with pytest.raises(attnprobe.AttnprobeError, match="The target has 401 tokens"):
         attnprobe.view(saved("t5"), "the dog", target=text)
-
-
-def test_too_many_heads(saved, monkeypatch):
-    monkeypatch.setattr("attnprobe.survey.maps.CELLS", 1000)
-    with pytest.raises(attnprobe.AttnprobeError, match="too much for one page"):
-        attnprobe.view(saved("bert"), TEXT)
 
 
 def test_removed_heads_stay_in_their_places(saved, tmp_path):

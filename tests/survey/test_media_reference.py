@@ -5,7 +5,6 @@ from the definitions in ``by_definition``.
 """
 
 import csv
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +17,7 @@ import pytest
 import torch
 from by_definition import Array, Heard, Rarity, Sample, Sentence, apart, reference
 from census_differences import differences
-from transformers import AutoConfig, AutoFeatureExtractor, AutoImageProcessor, AutoModel, AutoTokenizer
+from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoModel, AutoTokenizer
 
 import attnprobe
 from attnprobe.table.table import HeadTable
@@ -171,9 +170,6 @@ class TestReference:
         wrong = {column: off for column, off in asked.differences.items() if not off <= TOLERANCE}
         assert not wrong
         assert (asked.table["n"] == asked.files).all()
-
-    def test_all_columns_are_compared(self, case: Callable[..., Case], name: str, content_only: bool):
-        asked = case(name, content_only=content_only)
         known = {"model", "dataset", "layer", "head", "n", *asked.differences}
         assert set(asked.table.data) == known | ({"attention"} if name == "whisper" else set())
         heads = asked.expected["entropy"].mean.shape[1]
@@ -184,11 +180,9 @@ class TestReference:
             assert asked.table["attention"].tolist() == [kind for kind in asked.kinds for _ in range(heads)]
 
 
-@pytest.mark.parametrize("name", ["vit", "wav2vec2", "audio-spectrogram-transformer", "whisper"])
-def test_batches_change_nothing(
-    media_model: Callable[[str], Path], photos: Path, clips: Path, speech: Path, name: str
-):
-    files = {"vit": photos, "whisper": speech}.get(name, clips)
+@pytest.mark.parametrize("name", ["vit", "whisper"])
+def test_batches_change_nothing(media_model: Callable[[str], Path], photos: Path, speech: Path, name: str):
+    files = {"vit": photos, "whisper": speech}[name]
     whole, single, few = (
         attnprobe.census(media_model(name), files, batch_tokens=tokens) for tokens in (None, 1, 100)
     )
@@ -215,34 +209,3 @@ def test_layers_of_other_tokens_are_read_without_places(media_model: Callable[[s
         assert np.isnan(table[column].astype(float)).all()
     assert "above" not in table.data
     assert any("differ from layer to layer" in one for one in table.provenance["architecture"]["warnings"])
-
-
-@pytest.mark.parametrize("name", ["swin", "swinv2"])
-def test_windows_are_read_without_places(
-    name: str, media_model: Callable[[str], Path], photos: Path, tmp_path: Path
-):
-    """The rows of all windows are those of a layer; one model goes by the registry, the other does not."""
-    torch.manual_seed(0)
-    folder = Path(shutil.copytree(media_model("segformer"), tmp_path / name))
-    size = {"image_size": 32, "patch_size": 2, "window_size": 4}
-    config = AutoConfig.for_model(name, embed_dim=16, depths=[2, 1], num_heads=[2, 4], **size)
-    AutoModel.from_config(config).save_pretrained(folder)
-    table = attnprobe.census(folder, photos)
-    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
-    with torch.inference_mode():
-        given = (prepared(folder, path) for path in sorted(photos.iterdir()))
-        each = [model(**inputs, output_attentions=True).attentions for inputs in given]
-    # Of each stage, the model gives the maps of the last layer, as (window, head, query, key).
-    shown = zip((1, 2), zip(*each, strict=True), strict=True)
-    for layer, maps in shown:
-        rows = torch.stack([one.double() for one in maps])
-        expected = -(rows * rows.clamp_min(1e-30).log()).sum(-1).mean((0, 1, 3))
-        found = table["entropy"][table["layer"] == layer]
-        assert found.tolist() == pytest.approx(expected.tolist(), abs=TOLERANCE)
-    assert np.isfinite(table["jsd_mean"]).all()
-    for column in ("previous", "attention_distance"):
-        assert np.isnan(table[column].astype(float)).all()
-    scores = attnprobe.ablate(folder, photos)["score"]
-    assert np.isfinite(scores).all()
-    assert len(scores) == len(table["layer"])
-    assert scores.min() < 1 - 1e-4

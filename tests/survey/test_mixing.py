@@ -176,36 +176,3 @@ def test_content_only(saved):
 
     found = compare(saved("bert"), *expected_of(saved("bert"), kept), content_only=True)
     np.testing.assert_allclose(found["explained_by_others_null"], 0, atol=1e-12)
-
-
-def test_a_planted_copy(saved, tmp_path):
-    """Two heads with the same queries and keys follow from each other."""
-    model = AutoModel.from_pretrained(saved("bert"))
-    own = model.encoder.layer[1].attention.self
-    with torch.no_grad():
-        for part in (own.query, own.key):
-            part.weight[8:16], part.bias[8:16] = part.weight[:8].clone(), part.bias[:8].clone()
-    model.save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(saved("bert")).save_pretrained(tmp_path)
-    table = attnprobe.mixing(tmp_path, TEXTS)
-    layer = np.array(table["layer"]) == 1
-    np.testing.assert_allclose(table["explained_by_others"][layer][:2], 1, atol=1e-5)
-
-
-def test_what_a_tap_does_not_give(saved):
-    """Logits can be had, what heads add can't: its columns are left out, and a note says why."""
-    table = attnprobe.mixing(saved("deberta-v2"), TEXTS)
-    assert "explained_by_others" in table.data
-    assert "contribution_norm" not in table.data
-    (said,) = [note for note in table.notes if "contribution_norm" in note]
-    assert "deberta-v2" in said
-    samples = defaultdict(list)
-    model = AutoModel.from_pretrained(saved("deberta-v2"), attn_implementation="eager").eval()
-    tokenizer = AutoTokenizer.from_pretrained(saved("deberta-v2"))
-    for text in TEXTS:
-        with torch.no_grad():
-            given = model(**tokenizer(text, return_tensors="pt"), output_attentions=True)
-        for layer, maps in enumerate(given.attentions):
-            samples[layer].append(centred_logits(maps[0].double().numpy(), None))
-    expected = [share for some in samples.values() for share in least_squares(some)]
-    np.testing.assert_allclose(table["explained_by_others"], expected, atol=1e-5)

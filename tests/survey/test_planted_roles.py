@@ -15,7 +15,6 @@ from transformers import (
 )
 
 import attnprobe
-from attnprobe.sums.base import unpack
 
 #: So wide is a head; more than there are tokens in a sequence.
 WIDTH = 64
@@ -141,8 +140,7 @@ def test_a_decoder_that_sinks(tiny):
     assert found["pattern"].tolist() == ["vertical", "diagonal", "heterogeneous"]
 
 
-@pytest.mark.parametrize("labelled", [False, True])
-def test_a_decoder_that_aligns(tiny, tmp_path, labelled):
+def test_a_decoder_that_aligns(tiny, tmp_path):
     """Of BART: a head of the decoder at the same place of the encoder, the other at none."""
     tokenizer = tiny("bart")[1]
     model = clear(BartModel(BartConfig(
@@ -159,7 +157,7 @@ def test_a_decoder_that_aligns(tiny, tmp_path, labelled):
         "one\tother\n"
         + "".join(f"{' '.join(words)}\t{' '.join(words[::-1])}\n" for words in draw_sentences(60))
     )
-    more = {"text_column": "one", **({"label_column": "other"} if labelled else {})}
+    more = {"text_column": "one", "label_column": "other"}
     found = by_head(
         attnprobe.roles(model, tmp_path / "pairs.tsv", tokenizer=tokenizer, max_length=40, **more)
     )
@@ -168,25 +166,3 @@ def test_a_decoder_that_aligns(tiny, tmp_path, labelled):
     assert across["value"].iloc[0] > 0.8
     assert across["pattern"].tolist() == ["diagonal", "heterogeneous"]
     assert set(found.drop("cross", level="attention")["role"]) == {"broad"}
-
-
-def test_links_into_what_a_decoder_reads(tiny, tmp_path):
-    """They are counted as the command links counts them, beside texts that the decoder reads itself."""
-    tokenizer = tiny("bart")[1]
-    rows = []
-    for words in draw_sentences(50):
-        text, target = " ".join(words), " ".join(words[::-1])
-        first, last = [0, len(words[0])], [len(target) - len(words[0]), len(target)]
-        link = {"source": first, "target": last, "target_in": "target", "label": "same"}
-        rows.append({"text": text, "target": target, "links": [link]})
-    (tmp_path / "links.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    model, links = tiny("bart")[0], tmp_path / "links.jsonl"
-    alone = attnprobe.links(model, links, tokenizer=tokenizer, min_links=1)
-    beside = attnprobe.roles(
-        model, ["the dog ran .", "the cat slept ."], links=links, links_name="aligns", tokenizer=tokenizer
-    )
-    sums = [unpack(table.provenance["measurement"]["sums"]) for table in (alone, beside)]
-    names = [name for name in sums[0] if name.startswith("links/")]
-    assert sums[0]["links/number"].sum() > 0
-    assert all((sums[0][name] == sums[1][name]).all() for name in names)
-    assert beside.provenance["asked"]["links"] == "aligns"

@@ -8,7 +8,6 @@ import pytest
 import torch
 from scipy.optimize import minimize
 from scipy.special import log_softmax
-from sklearn.linear_model import LogisticRegression
 from word_corpora import decode, draw_corpus, draw_maps, make_batch
 
 from attnprobe.attention.kinds import Place
@@ -65,22 +64,6 @@ def test_the_optimum_is_that_of_scipy(several: bool):
     assert loss(found) <= loss(expected) + 1e-9
     hits = [right[(x @ found).argmax()] for x, right in questions]
     assert data.answer(found, data.every).tolist() == hits
-
-
-@pytest.mark.usefixtures("exactly")
-@pytest.mark.parametrize("penalty", [0.5, 20.0])
-def test_two_candidates_are_logistic_regression(penalty: float):
-    """Of two candidates, p is the logistic function of the difference of their features."""
-    draw = np.random.default_rng(0)
-    maps = [draw_maps(draw, 2, 3) for _ in range(150)]
-    right = [[[1 if one[0, 0, 1] + draw.normal() * 0.2 > one[0, 0, 2] else 2], [], []] for one in maps]
-    data = ProbeData(AskedCorpus((make_batch(maps, right, np.arange(150)),)), penalty)
-    apart = np.array([x[1] - x[0] for x, _ in read_features(data)])
-    second = np.array([answers[1] for _, answers in read_features(data)])
-    known = LogisticRegression(C=1 / penalty, fit_intercept=False, tol=1e-10, max_iter=10000).fit(
-        apart, second
-    )
-    np.testing.assert_allclose(data.fit(data.every), known.coef_[0], atol=1e-7)
 
 
 def plant_pair(maps: np.ndarray, i: int, draw: Any) -> int:
@@ -204,32 +187,3 @@ def test_labels_and_rules():
     )
     assert list(only["relation"]) == ["all", "det"]
     assert any("amod" in note for note in only.notes)
-
-
-def test_the_rule_is_the_best_over_all_links_and_at_least_chance():
-    """Two rules are right in turn: chosen on the other folds, each fails on its own."""
-    draw = np.random.default_rng(3)
-    maps = [draw_maps(draw, 3, 6) for _ in range(50)]
-    right = [[[(i + 1) % 6] for i in range(6)] for _ in maps]
-    rules = [np.repeat([[number % 5 < 2, number % 5 >= 3]], 6, 0) for number in range(50)]
-    batch = make_batch(maps, right, np.arange(50), rules)
-    task = replace(SYNTAX_TASK, rules=("-1", "1"))
-
-    def find_rule(chance: float) -> tuple[Any, str]:
-        data = ProbeData(AskedCorpus((replace(batch, chance=np.full(300, chance)),)), 10.0)
-        table = tabulate_labels(
-            data, data.cross_fit(5), task, Labels("m", "d", {}, PLACES), [(head, 0) for head in range(3)], []
-        )
-        return table["baseline"][0], table["baseline_rule"][0]
-
-    assert find_rule(0) == (pytest.approx(0.4), "offset -1")
-    assert find_rule(0.5) == (pytest.approx(0.5), "chance")
-
-
-def test_parts_add_up_and_come_back():
-    corpus = draw_corpus(sentences=20)
-    first, second = (AskedCorpus((one,)) for one in corpus.batches)
-    whole = AskedCorpus.from_arrays((first + second).arrays())
-    one, other = ProbeData(corpus, 1.0), ProbeData(whole, 1.0)
-    assert one.fit(one.every).tolist() == other.fit(other.every).tolist()
-    assert whole.batches[1].label.tolist() == corpus.batches[1].label.tolist()

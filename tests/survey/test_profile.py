@@ -67,10 +67,7 @@ def compare(table, files, *, patches, content_only):
     return worst
 
 
-@pytest.mark.parametrize(
-    ("name", "content_only"),
-    [("bert", False), ("llama", True), pytest.param("t5", True, marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("name", "content_only"), [("bert", False), ("llama", True)])
 def test_text(saved, texts, name, content_only):
     folder = saved(name)
     long = [*texts[:6], " ".join(text for text in texts if isinstance(text, str))[:160]]
@@ -81,9 +78,8 @@ def test_text(saved, texts, name, content_only):
     assert defined.any()  # or nothing would have been that far away
 
 
-@pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
-def test_images(media_model, photos, content_only):
+def test_images(media_model, photos):
     folder = media_model("vit")
-    found = attnprobe.census(folder, photos, statistics=["profile"], content_only=content_only)
+    found = attnprobe.census(folder, photos, statistics=["profile"])
     files = list(listen(folder, photos))
-    assert compare(found, files, patches=True, content_only=content_only) < 1e-5
+    assert compare(found, files, patches=True, content_only=False) < 1e-5

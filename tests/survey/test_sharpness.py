@@ -57,27 +57,3 @@ def test_the_formula(causal, special):
     expected = [[entropy_by_hand(head, special, causal=causal) for head in layer] for layer in rows]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert find_sharpest(maps) == np.unravel_index(np.argmin(expected), (3, 2))
-
-
-def test_a_head_that_rests_on_a_special_token_is_not_sharp():
-    length = 8
-    resting, previous, even = np.zeros((3, length, length), np.float32)
-    resting[:, -1] = 1
-    previous[np.arange(length), np.maximum(np.arange(length) - 1, 0)] = 0.9
-    previous += 0.1 / length
-    even += 1 / length
-    maps = maps_of(np.stack([resting, previous, even])[None])
-    resting_entropy, sharp, even_entropy = measure_sharpness(maps)[0]
-    assert resting_entropy == pytest.approx(math.log(6))
-    assert even_entropy == pytest.approx(math.log(6))
-    assert sharp < 1
-    assert find_sharpest(maps) == (0, 1)
-
-
-def test_a_head_that_was_removed_is_not_the_sharpest():
-    rows = np.full((1, 2, 4, 4), 0.25, np.float32)
-    rows[0, 0] = np.eye(4)
-    standing = np.array([[False, True]])
-    maps = maps_of(rows, standing=standing)
-    assert np.isnan(measure_sharpness(maps)[0, 0])
-    assert find_sharpest(maps) == (0, 1)

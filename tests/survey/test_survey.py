@@ -1,15 +1,20 @@
-"""Tables of a survey: of one corpus, of everything in one pass, and what their notes say."""
+"""A pass over a corpus: everything at once, what is refused, many documents; and what ``doctor`` says."""
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import every_type
 import numpy as np
 import pytest
+import seeing_models
+import torch
 
 import attnprobe
-from attnprobe.corpus.document import Document
+from attnprobe.errors import AttnprobeError
+from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.registry import all_statistics
-from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
+from attnprobe.survey.diagnosis import Finding, diagnose
 
 TEXTS = [
     "the dog ran to the river",
@@ -19,16 +24,7 @@ TEXTS = [
 ]
 
 
-def test_tables_of_one_pass(saved):
-    documents, statistics = [Document("the dog ran .")], [all_statistics()["entropy"]]
-    corpus = CorpusRequest(documents, statistics, CorpusOptions())
-    request = TableRequest([corpus], "texts", {"command": "x"})
-    checkpoint = load_checkpoint(str(saved("bert")))
-    one, two = survey_corpora(checkpoint, [request, request], progress=SilentProgress())
-    assert one.table.to_csv() == two.table.to_csv()
-
-
-@pytest.mark.parametrize("name", ["bert", "bart", "gpt2"])
+@pytest.mark.parametrize("name", ["bert", "t5"])
 def test_as_the_commands_give_them(saved, name):
     whole = attnprobe.census(saved(name), TEXTS, everything=True)
     parts = [
@@ -59,3 +55,60 @@ def test_what_a_model_does_not_give_is_left_out(saved):
     for name in ("contribution_norm", "logit_rank", "entropy_norm"):
         assert name in said
     assert "could not be measured: attnprobe can't read" in said
+
+
+def test_errors_of_many_documents_in_one_batch():
+    """Documents beyond 128 share groups, also where all of them come at once."""
+    text = "a b c d e f g h"
+    links = [{"source": [0, 1], "target": [4, 5], "label": "x"}]
+    links += [{"source": [8, 9], "target": [12, 13], "label": "x"}]
+    rows = [{"text": f"{text} {number}", "links": links[: 1 + number % 2]} for number in range(150)]
+    how = {"max_length": 6, "by": "head", "workers": 1}
+    one, several = (attnprobe.links("demo", rows, batch_tokens=size, **how) for size in (10**6, 60))
+    assert (one["n"] > 200).all()
+    np.testing.assert_allclose(one["accuracy_se"], several["accuracy_se"], rtol=1e-9)
+    assert (one["accuracy_se"] > 0).any()
+
+
+def test_hidden_states_that_overflow_are_refused(copied: Callable[[str], Any], monkeypatch: Any):
+    """Attention of every layer may well be finite where the last output is not, in one text of several."""
+    model, tokenizer = copied("bert")
+    run = model.forward
+
+    def overflow(*args: Any, **options: Any) -> Any:
+        found = run(*args, **options)
+        if found.last_hidden_state.shape[1] == 5:  # not what the dry run reads
+            found.last_hidden_state[:, -1, 0] = torch.inf
+        return found
+
+    monkeypatch.setattr(model, "forward", overflow)
+    with pytest.raises(AttnprobeError, match="BertModel produced NaN or infinite hidden states"):
+        attnprobe.entropy(model, ["the dog", "the dog ran"], tokenizer=tokenizer)
+
+
+# What ``doctor`` says of models that are odd
+
+
+def find(findings: list[Finding], words: str) -> Finding:
+    return next(one for one in findings if words in one.detail)
+
+
+def test_the_trained_head_of_a_model_that_sees(tmp_path: Path):
+    pytest.importorskip("PIL")
+    folder = seeing_models.save("llava", tmp_path / "llava")
+    findings = diagnose(load_checkpoint(str(folder), modality="image+text"))
+    assert find(findings, "image and text to text").check == "trained heads"
+
+
+def test_which_attention_of_falcon_is_measured(tiny: Any):
+    """With ALiBi, its eager attention adds the bias twice."""
+    model = every_type.build("falcon", alibi=True, multi_query=False, new_decoder_architecture=False)
+    found = find(diagnose(Checkpoint("falcon", model, tiny("bert")[1])), "own eager maps")
+    assert (found.check, found.status) == ("dry run", "warning")
+    assert "what is measured is the attention that it runs by itself" in found.detail
+
+
+def test_scores_of_sparse_attention_are_those_of_full_attention(tiny: Any):
+    model = every_type.build("big_bird")
+    found = find(diagnose(Checkpoint("big_bird", model, tiny("bert")[1])), "block-sparse")
+    assert "its scores and losses are those of full attention too" in found.detail

@@ -26,12 +26,6 @@ def test_labels_are_the_find_characters_the_text(tiny):
     assert side.continues[:10].tolist() == [False, False, False, True, False, False, False, True, True, True]
 
 
-def test_pairs(tiny):
-    side = side_of(tiny("bert")[1], "the dog", "the dog ran")
-    assert side.word_labels == ("[CLS]", "the", "dog", "[SEP]", "the", "dog", "ran", "[SEP]")
-    assert side.words.tolist() == list(range(8))
-
-
 def test_blanks_belong_to_no_label_and_bytes_of_a_character_are_one_word(tiny):
     side = side_of(tiny("roberta")[1], "the dog 京 ran")
     assert "dog" in side.word_labels
@@ -40,23 +34,6 @@ def test_blanks_belong_to_no_label_and_bytes_of_a_character_are_one_word(tiny):
     assert set(pieces) == {"京"}
     assert len({int(side.words[side.labels.index(piece)]) for piece in pieces}) == 1
     assert all(label == label.strip() or label == " " for label in side.labels)
-
-
-def test_a_token_that_bridges_words_makes_one_of_them(tiny):
-    text = "out of late"
-    covered = [None, (0, 0, 5), (0, 5, 6), (0, 7, 11), None]
-    side = label_text(tiny("bert")[1], [2, 9, 9, 9, 3], np.zeros(5, bool), [text], covered)
-    assert side.labels[1:4] == ("out o", "f", "late")
-    assert side.word_labels[1:3] == ("out of", "late")
-    assert side.words.tolist() == [0, 1, 1, 2, 3]
-
-
-def test_without_offsets(tiny):
-    tokenizer = tiny("bert")[1]
-    ids = tokenizer("walker ran")["input_ids"]
-    side = label_text(tokenizer, ids, np.isin(ids, tokenizer.all_special_ids), ["walker ran"], None)
-    assert side.labels == ("[CLS]", "walk", "##er", "ran", "[SEP]")
-    assert side.words is None
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "t5"])

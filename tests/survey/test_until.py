@@ -40,12 +40,6 @@ def test_widths_are_of_documents_or_of_fewer_observations():
     assert measure_width(tabulate([1.0], [math.nan]), "entropy", 128) == math.inf
 
 
-def test_a_column_without_a_number_is_no_reason_to_read_on():
-    table = tabulate([1.0], [0.1], rare=math.nan, rare_error=math.nan, rare_n=0)
-    assert measure_width(table, "rare", 128) == 0
-    assert measure_width(tabulate([], []), "rare", 128) == math.inf  # rows may come yet
-
-
 def test_targets_are_columns_with_errors():
     table = tabulate([1.0], [0.1])
     assert find_targets(table, {"": 0.05}) == {"entropy": 0.05, "rare": 0.05}

@@ -13,21 +13,15 @@ from gold import documents, gold_sentences
 from transformers import PreTrainedModel
 from word_corpora import decode
 
-import attnprobe
 from attnprobe.model.check.dry_run import examine
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
-from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import SYNTAX_TASK
 from attnprobe.survey.measure import open_evaluator
-from attnprobe.survey.probe import probe_checkpoint
 from attnprobe.survey.word_maps import (
     AskedCorpus,
-    WordScorer,
     ask_words,
-    choose_words,
-    read_word_maps,
 )
 
 Tiny = Callable[[str], Any]
@@ -102,76 +96,3 @@ def test_maps_and_best_heads_by_hand(tiny: Tiny, texts: Any, name: str):
             assert batch.heads[row].tolist() == [others[i][place] == target for place in best]
             checked += 1
     assert checked > 30
-
-
-def test_maps_between_words_are_sums_to_and_means_from():
-    """Also where queries come in pieces, words overlap, and sequences have unlike numbers of words."""
-    draw = torch.Generator().manual_seed(0)
-    p = torch.rand(2, 3, 7, 7, generator=draw).softmax(-1)
-    spans = torch.tensor([[[1, 2], [2, 5], [5, 6]], [[1, 4], [3, 6], [0, 0]]])
-    whole = read_word_maps(p, spans)
-    for s in range(2):
-        for i, (a, b) in enumerate(spans[s].tolist()):
-            for j, (c, d) in enumerate(spans[s].tolist()):
-                expected = p[s, :, a:b, c:d].double().sum(-1).mean(-1) if b > a and d > c else torch.zeros(3)
-                torch.testing.assert_close(whole[s, :, i, j], expected.double(), atol=1e-12, rtol=0)
-    pieces = [read_word_maps(p[:, :, q : q + 2], spans, q) for q in range(0, 7, 2)]
-    torch.testing.assert_close(sum(pieces), whole, atol=1e-12, rtol=0)
-    p[0, 1, 3] = torch.nan
-    assert torch.isfinite(read_word_maps(p, spans)).all()
-
-
-def test_heads_find_what_syntax_says(tiny: Tiny, texts: Any):
-    model, tokenizer = tiny("bert")
-    rows = [
-        {"text": text, "words": spans, "links": [
-            {"source": list(spans[s]), "target": list(spans[t]), "label": label} for s, t, label in links]}
-        for text, spans, links in gold_sentences(texts)
-    ]  # fmt: skip
-    known = attnprobe.links(model, rows, by="head", tokenizer=tokenizer, min_links=1).to_pandas()
-    known = known[(known["label"] == "all") & (known["direction"] == "source_to_target")]
-    corpus = read_corpus(Checkpoint("bert", model, tokenizer), gold_sentences(texts))
-    hits = np.concatenate([batch.heads for batch in corpus.batches])
-    assert len(hits) == known["n"].iloc[0]
-    np.testing.assert_allclose(hits[:, : len(known)].mean(0), known["accuracy"], atol=1e-12)
-
-
-def run(checkpoint: Checkpoint, texts: Any, **plan: Any) -> Any:
-    given = documents(texts)
-    return probe_checkpoint(
-        checkpoint, given, SYNTAX_TASK, CorpusOptions(), dataset="texts", facts={}, **plan,
-        progress=SilentProgress(),
-    )  # fmt: skip
-
-
-def test_a_planted_head_finds_the_next_word(tiny: Tiny, texts: Any, monkeypatch: Any):
-    """Head 2 of layer 1 attends to the next token alone, and every word depends on the next."""
-    model, tokenizer = tiny("bert")
-    sentences = []
-    for text, spans, _ in gold_sentences(texts):
-        if len(tokenizer.tokenize(text)) == len(spans) > 2:  # a token a word
-            sentences.append((text, spans, [(at, at + 1, "next") for at in range(len(spans) - 1)]))
-    assert len(sentences) > 3
-    take = WordScorer.take
-
-    def planted(self: Any, layer: int, kind: Any, layout: Any, piece: Any) -> None:
-        if layer == 1:
-            size = piece.probabilities.shape[3]
-            piece.probabilities[:, 2] = torch.eye(size).roll(1, 1)[
-                piece.query : piece.query + piece.probabilities.shape[2]
-            ]
-        take(self, layer, kind, layout, piece)
-
-    monkeypatch.setattr(WordScorer, "take", planted)
-    table = run(Checkpoint("bert", model, tokenizer), sentences * 4, penalty=1.0)
-    assert table["accuracy"][0] == 1
-    assert (table["layer"][0], table["head"][0], table["best_head_accuracy"][0]) == (1, 2, 1)
-    assert table["baseline_rule"][0] == "offset +1"
-
-
-def test_the_first_of_a_tie_counts():
-    there, back = [[0.1, 0.2], [0.1, 0.3], [0.0, 0.0]], [[0.5, 0.2], [0.0, 0.2], [0.5, 0.1]]
-    attention = torch.tensor([there, back]).transpose(0, 1)[None]
-    right, present = torch.tensor([[True, False, True]]), torch.tensor([[True, True, True]])
-    # By attention from the word the first head ties, by attention to it both do.
-    assert choose_words(attention, present, right)[0].tolist() == [[True, False], [True, True]]

@@ -13,7 +13,6 @@ from torch import Tensor
 from attnprobe.intervention.patching import passes
 from attnprobe.intervention.patching.passes import PatchPlan, measure_pairs
 from attnprobe.intervention.patching.table import tabulate_patching
-from attnprobe.model.check.gates import Gating
 
 MODELS = [
     ("bert", "classification"),
@@ -203,20 +202,6 @@ def _patch_partly(bench: Any, plan: PatchPlan, share: float) -> Any:
 
         patch.setattr(passes, "close_head", close)
         return measure_pairs(bench, plan)
-
-
-def test_batches_and_resuming_change_nothing(headed, paired, pairs_of):
-    checkpoint, pairs = headed("bert", "classification", double=True), pairs_of("classification")
-    with paired(checkpoint, pairs) as bench:
-        usual = measure_pairs(bench, PatchPlan())
-        whole = Gating(False, "")
-        again = measure_pairs(replace(bench, model=replace(bench.model, gating=whole)), PatchPlan())
-    with paired(checkpoint, pairs, batch_tokens=1) as bench:
-        alone = measure_pairs(bench, PatchPlan())
-    for other in (again, alone):
-        np.testing.assert_allclose(other.effect, usual.effect, atol=1e-9)
-        np.testing.assert_allclose(other.attribution, usual.attribution, atol=1e-9)
-        np.testing.assert_allclose(other.gap, usual.gap, atol=1e-9)
 
 
 # A planted head, and none

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -117,12 +116,6 @@ def score_of(table, name="score"):
 )
 def test_steps(heads, step, wanted):
     assert plan_steps(heads, step) == wanted
-
-
-def test_a_margin_leaves_one_head(pruned, texts):
-    """Within a wide margin, all heads may go, and the model keeps one of them."""
-    found = pruned(texts, margin=1e3)
-    assert (found.within, Saving(Path("out"), None).count(found.model, found.within)) == (12, 11)
 
 
 class TestWalk:

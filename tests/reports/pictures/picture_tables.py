@@ -170,26 +170,6 @@ def change(layers=LAYERS, heads=HEADS):
     return HeadTable(found.title, described, found.data)
 
 
-def census(layers=LAYERS, heads=HEADS):
-    """Make a table of heads with titles and units as a census has them, and a head that stands out."""
-    titles = {
-        "entropy": ("entropy of attention", "nats"),
-        "previous": ("attention to the previous token", "share of queries with a previous token"),
-        "jsd_mean": ("divergence from the other heads of the layer", "nats"),
-    }
-    found = of_heads(*titles, layers=layers, heads=heads)
-    data = dict(found.data)
-    for name in titles:
-        data[name] = [cell / 10 for cell in data[name]]
-        data[f"{name}_se"] = [0.001] * len(found)
-        data[name][-1] = 0.92
-    columns = [
-        replace(one, title=titles[one.name][0], unit=titles[one.name][1]) if one.name in titles else one
-        for one in found.columns
-    ]
-    return HeadTable("census of heads", columns, data)
-
-
 def correlated():
     rows = 12
     return table(

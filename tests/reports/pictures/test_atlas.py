@@ -1,15 +1,12 @@
 """The head atlas: what is drawn are the numbers of the table, each at its place."""
 
-import math
-
 import numpy as np
 import picture_tables as tables
 import pytest
 
 from attnprobe.reports.charts.draw import draw_picture
 from attnprobe.reports.profile import read_profile
-from attnprobe.reports.theme import ROLE_COLOURS
-from attnprobe.table.naming import LETTERS, list_offsets
+from attnprobe.table.naming import list_offsets
 
 
 def rows_with(table, *names):
@@ -44,15 +41,3 @@ def test_squares_of_an_image_are_where_the_patches_are():
     assert square["x"] - frame["x"] == pytest.approx(2 * edge, abs=1e-3)
     assert square["y"] - frame["y"] == pytest.approx(-3 * high, abs=1e-3)
     assert square["shade"] == 1
-
-
-def test_roles_are_told_by_colour_and_letter():
-    table = tables.profiles(2, 9)
-    kinds = [role.split(":")[0].split(" +")[0] for role in table.data["role"]]
-    letters = {
-        (math.floor(one["y"]), math.floor(one["x"])): one["letter"] for one in rows_with(table, "letter")
-    }
-    assert letters == {divmod(row, 9): LETTERS[kind] for row, kind in enumerate(kinds) if kind != "mixed"}
-    colour = str(draw_picture([table], "atlas").spec)
-    assert all(ROLE_COLOURS[kind] in colour for kind in kinds if kind != "mixed")
-    assert "previous (1)" in colour

@@ -6,7 +6,6 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, leaves_list, linkage, optimal_leaf_ordering
 from scipy.spatial.distance import squareform
 
-from attnprobe.errors import AttnprobeError
 from attnprobe.reports.charts.draw import draw_picture
 
 
@@ -67,15 +66,3 @@ def test_squares_are_the_clusters_of_the_cut():
     assert {(one["x"], one["x2"]) for one in squares} == {
         (min(map(order.index, own)), max(map(order.index, own)) + 1) for own in clusters if len(own) > 1
     }
-
-
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: [tables.of_heads("a")], "can't be drawn with --kind clustermap"),
-        (lambda: [tables.all_pairs(2, 1)], "fewer than three heads"),
-    ],
-)
-def test_what_is_no_such_table_is_refused(make, says):
-    with pytest.raises(AttnprobeError, match=says):
-        draw_picture(make(), "clustermap")

@@ -71,39 +71,6 @@ def test_undefined_heads_and_undefined_measures(heads):
     assert "nan" not in "\n".join(lines)
 
 
-def test_rows_that_are_not_one_head_each_are_listed():
-    columns = [Column("layer", role="key"), Column("head", role="key"), Column("x")]
-    data = {"layer": [0, 0, 1], "head": [0, 0, 0], "x": [0.25, 0.75, 0.5]}
-    lines = [line.split() for line in shown(HeadTable("t", columns, data))]
-    assert lines[-3:] == [["L0", "H0", "0.250"], ["L0", "H0", "0.750"], ["L1", "H0", "0.500"]]
-
-
-def test_colour_only_where_there_is_some(heads):
-    table = heads(2, 2, entropy=np.array([0.0, 0.25, 0.5, 1.0]))
-    coloured = "\n".join(shown(table, color_system="truecolor", force_terminal=True, no_color=False))
-    assert "48;2;68;1;84" in coloured  # the lowest: the dark end of viridis
-    assert "48;2;253;231;37" in coloured
-    assert "colours from 0 " in coloured
-    assert coloured.rstrip().partition("colours from 0 ")[2].count("█") == 12
-    for options in (
-        {"color_system": "truecolor", "no_color": True},
-        {"color_system": "standard", "no_color": False},
-    ):
-        plain = "\n".join(shown(table, force_terminal=True, **options))
-        assert "48;2" not in plain
-        assert "38;2" not in plain
-        assert "colours" not in plain
-
-
-def test_hostile_strings_are_printed_as_they_are(hostile):
-    text = "\n".join(shown(hostile, force_terminal=True, color_system="truecolor", no_color=False))
-    assert "[red]x[/red]" in text
-    assert "• [CLS]  stays" in text
-    assert "\x1b[2J" not in text
-    assert "\x1b[31m" not in text
-    assert "\u202e" not in text
-
-
 def test_other_encodings_get_ascii(heads, hostile):
     values = np.array([0.5, np.nan, 1.0, 2.0])
     text = "\n".join(shown(heads(2, 2, entropy=values), encoding="ascii"))
@@ -128,27 +95,6 @@ def test_effects_with_p_values_have_a_line(heads):
         "\u2022 delta: 3 of 4 significant; strongest L0 H1, -0.300 \u00b1 0.020 (adjusted p < 0.05)" in lines
     )
     assert not any("significant;" in line for line in shown(heads(2, 2, entropy=np.array(deltas))))
-
-
-def test_an_empty_table_says_so():
-    assert "no rows" in shown(HeadTable("t", [Column("x")], {"x": []}))
-
-
-def test_a_census_fits_a_screen(heads):
-    """The first measure is a map, and each other one a line; all are maps if somebody asks."""
-    rng = np.random.default_rng(2)
-    measures = {name: rng.random(24) for name in ("entropy", "confidence", "previous", "next")}
-    table = heads(6, 4, **measures)
-    lines = shown(table, 80)
-    assert len(lines) < 24
-    for name, values in measures.items():
-        line = next(line.split() for line in lines if line.startswith(f" {name} "))
-        low, high = (f"L{place // 4} H{place % 4}".split() for place in (values.argmin(), values.argmax()))
-        assert [line[3:5], line[7:9]] == [low, high]
-        found = [float(line[place]) for place in (1, 5, 9)]
-        np.testing.assert_allclose(found, [values.min(), values.max(), values.mean()], atol=5.01e-4)
-    assert sum(line.startswith("L0 ") for line in lines) == 1
-    assert sum(line.startswith("L0 ") for line in shown(table, 80, full=True)) == 4
 
 
 def test_rows_are_the_columns_that_a_reader_needs():
@@ -197,37 +143,3 @@ def test_heads_over_training_are_a_line_each_the_most_changed_first(encoding):
     assert [line[2] for line in found] == (drawn if encoding == "utf-8" else plain)
     assert [float(found[0][place]) for place in (3, 5)] == [0, 1]
     assert "steps 0, 100, 200" in "\n".join(lines)
-
-
-def test_a_map_without_room_for_numbers_is_half_blocks_unless_all_is_asked_for(heads):
-    """Two layers a line, in the colours of the numbers."""
-    table = heads(24, 40, entropy=np.linspace(0.0, 1.0, 960))
-    colours = {"color_system": "truecolor", "force_terminal": True, "no_color": False}
-    lines = [line for line in shown(table, 60, **colours) if "\u2580" in line]
-    assert len(lines) == 12
-    assert "38;2;68;1;84" in lines[0]
-    assert "48;2;253;231;37" in lines[-1]
-    assert not any("\u2580" in line for line in shown(table, 60, full=True, **colours))
-    assert not any("\u2580" in line for line in shown(table, 60))
-
-
-def test_of_positions_each_layer_shows_its_strongest_head():
-    names = ("layer", "head", "position")
-    columns = [*(Column(name, role="key") for name in names), Column("token", role="text"), Column("effect")]
-    data = dict(zip(names, (axis.ravel().tolist() for axis in np.indices((2, 2, 3))), strict=True))
-    data |= {"token": ["[CLS]", "the", "dog"] * 4}
-    data["effect"] = [0.1, 0.2, np.nan, -0.5, 0.1, 0.3, 0.0, 0.0, 0.25, 0.1, -0.2, 0.1]
-    lines = [line.split() for line in shown(HeadTable("t", columns, data))]
-    assert ["0", "[CLS]", "1", "the", "2", "dog"] in lines
-    assert ["L0", "-0.500", "0.200", "0.300"] in lines
-    assert ["L1", "0.100", "-0.200", "0.250"] in lines
-
-
-def test_each_kind_of_attention_has_its_map():
-    columns = [Column(name, role="key") for name in ("attention", "layer", "head")] + [Column("x")]
-    data = {"attention": ["encoder"] * 2 + ["cross"] * 4, "layer": [0, 0, 0, 0, 1, 1], "head": [0, 1] * 3}
-    lines = shown(HeadTable("t", columns, {**data, "x": [0.5, 0.25, 0.125, 1.0, 0.75, 0.375]}))
-    maps = [line for line in lines if line.startswith("x (")]
-    assert maps == ["x (encoder)", "x (cross)"]
-    assert sum(line.startswith("L1") for line in lines) == 1
-    assert any("0.12 at cross L0 H0" in line and "1.00 at cross L0 H1" in line for line in lines)

@@ -9,10 +9,7 @@ from links_by_definition import spans, tokens_of
 
 import attnprobe
 from attnprobe.attention.kinds import Kind, Place
-from attnprobe.attention.layout import Layout
-from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.kernels.words import find_most_attended
-from attnprobe.statistics.alignment import PAIRS, SURE, WORDS, ask_alignment, score_best_head
+from attnprobe.statistics.alignment import PAIRS, SURE, WORDS, score_best_head
 from attnprobe.statistics.best_heads import LinkCondition
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.links import LinkCounts, assign_folds
@@ -205,70 +202,6 @@ def test_the_head_that_made_the_alignment_wins(saved, checkpoint):
         alignments=lines(planted, base=1), one_based=True, metric="aer",
     )  # fmt: skip
     assert {**by_lines.data} == {**table.data}
-
-
-def test_spans_several_answers_and_possible_links(saved):
-    """A span stands for all its words, ``also`` for further links, and sure links are possible, too."""
-    row = {
-        "text": "a cat walks by",
-        "text_pair": "the slow dogs",
-        "links": [
-            {"source": [0, 5], "target": [0, 3], "target_in": "pair", "possible": True},
-            {"source": [0, 1], "target": [0, 3], "target_in": "pair"},
-            {"source": [9, 13], "source_in": "pair", "target": [6, 11], "also": [[12, 14]], "label": "x"},
-            {"source": [0, 1], "target": [6, 11], "label": "within the text"},
-        ],
-    }
-    found = [("a cat walks by", "the slow dogs", {(0, 0), (2, 2), (3, 2)}, {(1, 0)})]
-    by_rows = attnprobe.links(str(saved("bert")), [row] * 2, metric="aer", by="head")
-    by_lines = attnprobe.links(
-        str(saved("bert")), [found[0][:2]] * 2, alignments=lines(found) * 2, metric="aer", by="head"
-    )
-    np.testing.assert_equal({**by_rows.data}, {**by_lines.data})
-    labelled = attnprobe.links(str(saved("bert")), [row] * 2, min_links=1, by="head").to_pandas()
-    assert set(labelled.label) == {"all", "possible", "within the text", "x"}
-
-
-def layout_of(make_features, gold, *, cut=False):
-    """Lay out cross-attention from 2 words to 3, one token a word and one special token on both sides."""
-    links = tuple(
-        TokenLink(TokenSpan(b + 1, b + 2), TokenSpan(a, a + 1), label, asks="forward")
-        for (a, b), label in gold.items()
-    )
-    words, keys = (tuple(TokenSpan(at, at + 1) for at in places) for places in (range(1, 3), range(3)))
-    said = TokenAnnotation(words, links, keys=keys, cut=cut)
-    return Layout(make_features(3), make_features(4), annotations=(said,), shifted=True)
-
-
-def test_counts_of_a_map_by_hand(features):
-    """Position t predicts word t; the special key in the end takes most of the attention, and is no word."""
-    rows = torch.tensor(
-        [
-            [0.1, 0.0, 0.2, 0.7],  # predicts word 0: chooses 2
-            [0.3, 0.1, 0.1, 0.5],  # reads word 0, chooses 0; predicts word 1
-            [0.1, 0.4, 0.0, 0.5],  # reads word 1, chooses 1
-        ]
-    )
-
-    def count(gold):
-        """Count what is asked under a label and a position, what the head has right, and the same place."""
-        questions = ask_alignment(layout_of(features, gold))
-        right = questions.hits(find_most_attended(rows[None, None], questions.rows))[:, 0]
-        counts = {}
-        for (label, _, position), place in zip(questions.keys, range(len(questions.keys)), strict=True):
-            of = questions.entries[questions.entries[:, 1] == place, 0]
-            counts[label, position] = len(of), right[of].sum(), questions.guesses[of, 0].sum()
-        return counts
-
-    counts = count({(2, 0): "sure", (0, 1): "possible", (1, 1): "sure"})
-    assert (counts[WORDS, "output"], counts[SURE, "output"]) == ((2, 2, 0), (2, 1, 0))
-    assert (counts[WORDS, "input"], counts[SURE, "input"]) == ((2, 1, 0), (2, 1, 0))
-    assert counts[PAIRS, "output"][0] == 1
-    # Of 2 words, the first stands at 1.5 / 6 of its text's length, which is word 0 of 3; the second at 2.
-    counts = count({(0, 0): "sure", (2, 1): "possible"})
-    assert (counts[WORDS, "output"][2], counts[SURE, "output"][2]) == (2, 1)
-    cut = ask_alignment(layout_of(features, {(2, 0): "sure"}, cut=True))
-    assert (cut.left_out.tolist(), cut.keys, len(cut.rows)) == ([1, 0, 0], (), 0)
 
 
 def test_chosen_on_other_folds():

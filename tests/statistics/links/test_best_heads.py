@@ -5,9 +5,7 @@ import pytest
 from gold import documents
 from test_by_label import PLANTED, model, sentences, tokenizer
 
-import attnprobe
 from attnprobe.attention.kinds import number_layers
-from attnprobe.corpus.open import Embedded, open_embedded
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
@@ -95,28 +93,6 @@ def test_by_hand(folds, positions):
         assert row["chosen"] == heads.count(named) / folds
 
 
-def test_a_group_is_scored_with_what_all_choose():
-    """Its own best head and rule are others."""
-    random = np.random.default_rng(5)
-    counts, part = tally_of(random), tally_of(random)
-    whole, row = find_best(counts), find_best(counts, part=part)
-    fold, hits = assign_folds(5), counts.hits[0].reshape(-1, BLOCKS)
-    heads = [hits[:, fold != one].sum(1).argmax() for one in range(5)]
-    right = sum(part.hits[0].reshape(-1, BLOCKS)[head, fold == one].sum() for one, head in enumerate(heads))
-    assert row["accuracy"] == pytest.approx(right / part.number[0].sum())
-    assert [row[name] for name in ("layer", "head", "baseline_rule")] == [
-        whole[name] for name in ("layer", "head", "baseline_rule")
-    ]
-    assert "accuracy_selected" not in row
-
-
-def test_links_in_one_fold_are_no_choice():
-    counts = one_layer(heads=2)
-    counts.number[..., :3] = counts.hits[..., :3] = 4
-    row = find_best(counts)
-    assert (row["n"], "layer" in row) == (12, False)
-
-
 def test_the_rule_is_at_least_chance_among_candidates():
     """A head that is right in 6 of 10 is no news where two candidates are named, and any rule finds 4."""
     counts = one_layer()
@@ -163,34 +139,3 @@ def test_a_planted_head_is_selective():
     assert (found["control"] < 0.4).all()
     np.testing.assert_allclose(found["selectivity"], 1 - found["control"])
     assert (found["selectivity"] > 5 * found["selectivity_se"]).all()
-
-
-def test_a_head_that_looks_at_a_place_is_not_selective():
-    """All links are to the next word, which is what a rule finds, and a head, of any two neighbours."""
-    gold = [(text, spans, [(at, at + 1, "x") for at in range(9)]) for text, spans, _ in sentences(30, 1)]
-    checkpoint = Checkpoint("random", model(0), tokenizer())
-    found = survey(checkpoint, gold, [SYNTAX, make_control(SYNTAX)])
-    assert (found["accuracy"] > 0.05).all()
-    assert (np.abs(found["selectivity"]) < 3 * found["selectivity_se"]).all()
-
-
-@pytest.fixture(scope="session")
-def parts(tmp_path_factory):
-    """Write some sentences of the package's treebank, whole and in two parts."""
-    folder = tmp_path_factory.mktemp("parts")
-    whole = b"".join(stream.read() for stream, _ in open_embedded(Embedded.TREEBANK)).decode()
-    some = whole.strip().split("\n\n")[:40]
-    for name, these in (("whole", some), ("first", some[:15]), ("second", some[15:])):
-        (folder / f"{name}.conllu").write_text("\n\n".join(these) + "\n\n")
-    return folder
-
-
-def test_merged_parts_are_the_whole(parts):
-    options = {"folds": 3, "control": "links"}
-    tables = [attnprobe.syntax("demo", parts / f"{name}.conllu", **options) for name in ("first", "second")]
-    merged = attnprobe.merge(tables)
-    whole = attnprobe.syntax("demo", parts / "whole.conllu", **options)
-    assert "control" in whole.data
-    for name, cells in whole.data.items():
-        if name != "dataset":
-            np.testing.assert_equal(merged.data[name], cells)  # to the bit

@@ -122,16 +122,6 @@ def test_fixed_offsets_choose_among_candidates_too():
         assert found.table["p_adjusted"][0] > 0.05
 
 
-def test_rare_labels_are_left_out_and_said():
-    gold = sentences(60, 2)
-    first = gold[0]
-    gold[0] = (first[0], first[1], [(source, target, "seldom") for source, target, _ in first[2]])
-    found = table(model(0), gold)
-    assert "seldom" not in found.data["relation"]
-    assert "Left out, with fewer than 20 links: seldom." in found.notes
-    assert "seldom" in table(model(0), gold, min_links=5).data["relation"]
-
-
 @pytest.mark.parametrize("tabulation", [BY_RELATION, BY_RELATION_AND_HEAD])
 def test_no_links_make_an_empty_table(tabulation):
     gold = [(text, spans, []) for text, spans, _ in sentences(3, 5)]

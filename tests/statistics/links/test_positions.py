@@ -1,6 +1,5 @@
 """A decoder beside an encoder is asked where it predicts a word, and where it reads it, one place later."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,11 +7,6 @@ import torch
 from links_by_definition import spans, tokens_of
 
 import attnprobe
-from attnprobe.attention.block import build_uniform_block
-from attnprobe.attention.layout import Layout
-from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
-from attnprobe.statistics.links import LINKS_TASK
-from attnprobe.statistics.questions import questions_of
 
 PAIRS = [
     ("the river bank was slow", "a cat walks by night", "0-0 1-1 2-3 3-2 4-4"),
@@ -95,22 +89,3 @@ def test_of_a_target(turned, saved, checkpoint):
         assert row.n.item() == number[kind, position]
         assert row.accuracy.item() == pytest.approx(hits / number[kind, position])
     assert "position" not in attnprobe.links("demo", by="head", limit=4, min_links=1).data
-
-
-def test_a_word_is_not_in_sight_where_it_is_predicted():
-    """Nor is a candidate within it, though a token of it is read before its last one is predicted."""
-    words = (TokenSpan(1, 2), TokenSpan(2, 3), TokenSpan(3, 6))
-    tokens = build_uniform_block(8).layout.keys
-    back = TokenLink(words[2], words[0], "x")
-    said = TokenAnnotation(words, (back, TokenLink(words[0], words[1], "y")))
-    layout = Layout(tokens, tokens, causal=True, annotations=(said,), shifted=True)
-    found = questions_of(layout, LINKS_TASK)
-    assert found.left_out.tolist() == [0, 2, 0]  # each question once, not at each position
-    assert found.rows.queries[found.row].tolist() == [[2, 5], [3, 6], [1, 2], [2, 3]]
-    assert all(own == [first + 2, first + 3] for own, (first, _) in zip(
-        found.rows.itself[:2].tolist(), found.rows.candidates[:2].tolist(), strict=True
-    ))  # fmt: skip
-    inside = back._replace(candidates=(words[0], words[1], TokenSpan(4, 6)))
-    said = said._replace(links=(inside,))
-    found = questions_of(replace(layout, annotations=(said,)), LINKS_TASK)
-    assert (found.choices < 2 + len(words)).all()

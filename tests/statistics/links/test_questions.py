@@ -1,17 +1,14 @@
 """From annotations to questions: who is asked, who is no answer, what is right, what a fixed offset says."""
 
 import numpy as np
-import pytest
 
 from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import ALL, FURTHEST, OFFSETS, LinkTask
-from attnprobe.sums.links import FAR
 
 BOTH = LinkTask("forward", "backward", OFFSETS, "label")
-ONE = LinkTask("forward", "", ("nearest", "same last word"), "mention")
 
 
 def span(start, stop=None):
@@ -48,11 +45,6 @@ def offsets(found, question):
     return [int(rule) - FURTHEST for rule in np.flatnonzero(found.guesses[question])]
 
 
-def near(found):
-    """The keys of all links, without those of links at a distance."""
-    return [key for key in found.keys if key[-1] != FAR]
-
-
 def from_to(first, last=FURTHEST):
     return [offset for offset in range(first, last + 1) if offset]
 
@@ -63,17 +55,6 @@ def words(*starts, stop):
 
 
 FIVE = words(1, 2, 4, 5, 7, stop=8)
-
-
-def test_both_ways():
-    found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[1], FIVE[4], "det"),)))
-    every = [(label, direction) for direction in ("forward", "backward") for label in (ALL, "det")]
-    assert near(found) == every
-    assert [key[:-1] for key in found.keys if key[-1] == FAR] == every  # two words lie between
-    assert right_spans(found) == [[(7, 8)], [(2, 4)]]
-    assert [tuple(found.rows.queries[row]) for row in found.row] == [(2, 4), (7, 8)]
-    assert candidates(found, 0) == [(1, 2), (4, 5), (5, 7), (7, 8)]
-    assert (offsets(found, 0), offsets(found, 1)) == (from_to(3), [-3])
 
 
 def test_words_of_the_same_tokens_are_one():
@@ -112,17 +93,6 @@ def test_no_choice_is_no_question():
     assert (found.left_out.tolist(), len(found.row), len(found.rows)) == ([0, 0, 1], 0, 0)
 
 
-def test_a_decoder_is_asked_what_it_sees():
-    links = (TokenLink(FIVE[3], FIVE[1], "x"), TokenLink(FIVE[0], FIVE[4], "x"))
-    found = asked(TokenAnnotation(FIVE, links), causal=True)
-    assert right_spans(found) == [[(2, 4)], [(1, 2)]]
-    keys = [found.keys[entry] for entry in found.entries[:, 1]]
-    assert [key[1] for key in keys if key[-1] != FAR] == ["forward"] * 2 + ["backward"] * 2
-    assert found.left_out.tolist() == [0, 2, 0]
-    either = TokenLink(FIVE[2], FIVE[4], "x", also=(FIVE[0],))
-    assert right_spans(asked(TokenAnnotation(FIVE, (either,)), causal=True))[0] == [(1, 2)]
-
-
 def test_a_decoder_chooses_from_what_it_sees():
     """Of A, the pronoun and B, a decoder sees A alone, whatever its heads do."""
     between = TokenLink(FIVE[2], FIVE[0], "x", candidates=(FIVE[0], FIVE[4]))
@@ -154,42 +124,3 @@ def test_offsets_in_a_pair_of_texts():
     assert [offsets(found, question) for question in range(4)] == [[-1], [1], from_to(3), from_to(-10, -3)]
     found = asked(TokenAnnotation((*pair[0], *pair[1]), (TokenLink(pair[0][1], pair[1][1], "x"),), second=7))
     assert [offsets(found, question) for question in range(2)] == [[0], [0]]
-
-
-def nearest(choices, aimed):
-    return min(choices, key=lambda one: (abs(one - aimed), one))
-
-
-@pytest.mark.parametrize("causal", [False, True])
-def test_offsets_answer_as_a_head_does(causal):
-    """Each chooses, of the words that a head may choose, the nearest to where it aims."""
-    places = words(*range(1, 8), stop=8)
-    links = tuple(TokenLink(a, b, "x") for a in places for b in places if a != b)
-    found = asked(TokenAnnotation(places, links), causal=causal)
-    for question, row in enumerate(found.row):
-        asker = int(found.rows.queries[row, 0]) - 1
-        answer = right_spans(found)[question][0][0] - 1
-        choices = [one for one in range(7) if one != asker and (not causal or one < asker)]
-        assert answer in choices
-        expected = [o for o in from_to(-FURTHEST) if nearest(choices, asker + o) == answer]
-        assert offsets(found, question) == expected
-    every = found.choices[:, [rule for rule in range(2 * FURTHEST + 1) if rule != FURTHEST]]
-    assert (every >= 0).all()
-
-
-def test_a_rule_without_a_guess_takes_the_nearest():
-    """As a head looks at some mention, whether one has the same last word or not."""
-    said = {"candidates": (FIVE[0], FIVE[1]), "guesses": (("nearest", FIVE[1]),)}
-    for target, right in ((FIVE[1], [True, True]), (FIVE[0], [False, False])):
-        found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[3], target, "x", **said),)), ONE)
-        assert found.guesses.tolist() == [right]
-    # A decoder does not see what comes behind, and its rules don't choose it either.
-    said = {"candidates": (FIVE[0], FIVE[1], FIVE[4]), "guesses": (("nearest", FIVE[4]),)}
-    found = asked(TokenAnnotation(FIVE, (TokenLink(FIVE[3], FIVE[1], "x", **said),)), ONE, causal=True)
-    assert found.guesses.tolist() == [[True, True]]
-
-
-def test_a_text_without_links_asks_nothing():
-    assert len(asked(TokenAnnotation(FIVE)).row) == 0
-    assert len(asked(None).row) == 0
-    assert asked(None).hits(np.zeros((0, 4), np.int64)).shape == (0, 4)

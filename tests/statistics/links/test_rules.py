@@ -21,10 +21,8 @@ from attnprobe.statistics.rules import (
     PARTS_OF_SPEECH,
     SAME_CONTEXT,
     SAME_LEFT_CONTEXT,
-    SAME_PLACE,
     SAME_TEXT,
 )
-from attnprobe.sums.links import FAR
 from attnprobe.survey.finder import QuestionIndex, count_layers
 from attnprobe.table.builder import Labels
 
@@ -132,76 +130,6 @@ def test_parts_of_speech(task, causal, chosen_from):
                 assert int(found.rows.spans[choice][0]) - 1 == expected, (rule, parts, at)
                 checked += 1
     assert checked > 1000
-
-
-def test_parts_of_speech_of_spans_and_of_other_texts():
-    """A span is none of its own answers; between texts, and where nothing is known, the rules say nothing."""
-    words, parts = spans(6), ("VERB", "NOUN", "NOUN", "VERB", "NOUN", "X")
-    rules = ["nearest NOUN", "NOUN before", "NOUN after", "nearest VERB", "VERB after", "DET before"]
-    link = TokenLink(TokenSpan(2, 4), words[3], "x", asks="forward")  # the second and the third word
-    found = asked(TokenAnnotation(words, (link,), parts_of_speech=parts))
-    assert [chosen(found, rule) for rule in rules] == [[5], [5], [5], [1], [4], [1]]
-
-    bare = asked(TokenAnnotation(words, (link,)))
-    beside = TokenAnnotation(words[:3], (TokenLink(words[0], words[1], "x", asks="forward"),), keys=words)
-    crossed = asked(beside._replace(parts_of_speech=parts[:3], key_parts_of_speech=parts))
-    pair = TokenAnnotation(words, (TokenLink(words[0], words[4], "x"),), second=4, parts_of_speech=parts)
-    for silent in (bare, crossed, asked(pair)):
-        assert len(silent.row)
-        assert (silent.choices[:, -len(OF_PARTS_OF_SPEECH) :] == -1).all()
-    # A decoder that reads the same text goes by its words.
-    same = TokenAnnotation(
-        spans(6, 2), (TokenLink(TokenSpan(3, 4), words[3], "x", asks="forward"),), keys=words, same=True,
-        key_parts_of_speech=parts,
-    )  # fmt: skip
-    found = asked(same)
-    assert [chosen(found, rule) for rule in rules] == [[3], [3], [3], [1], [4], [1]]
-
-
-def far(said, **options):
-    """Tell which links are counted among those whose ends are no neighbours, question by question."""
-    found = asked(said, **options)
-    distant = {question for question, key, _ in found.entries.tolist() if found.keys[key][-1] == FAR}
-    return [question in distant for question in range(len(found.row))]
-
-
-def test_links_at_a_distance():
-    """A word lies between the ends, however many tokens it has; of several answers, the nearest counts."""
-    words = (TokenSpan(1, 2), TokenSpan(2, 5), TokenSpan(5, 6), TokenSpan(6, 9), TokenSpan(9, 10))
-
-    def link(source, target, *also, **more):
-        return TokenLink(words[source], words[target], "x", also=tuple(words[one] for one in also), **more)
-
-    links = (link(0, 1), link(0, 2), link(4, 2), link(4, 3))
-    assert far(TokenAnnotation(words, links)) == [False] * 2 + [True] * 4 + [False] * 2
-    assert far(TokenAnnotation(words, (link(0, 2, 1, asks="forward"), link(0, 2, 4, asks="forward")))) == [
-        False,
-        True,
-    ]
-    wide = TokenLink(TokenSpan(1, 5), words[2], "x"), TokenLink(TokenSpan(1, 5), words[3], "x")
-    assert far(TokenAnnotation(words, wide)) == [False, False, True, True]
-    chosen_ = link(0, 3, candidates=(words[3], words[4])), link(0, 1, candidates=(words[1], words[3]))
-    assert far(TokenAnnotation(words, chosen_)) == [True, False]
-    # Where no words are known, tokens are counted.
-    assert far(TokenAnnotation((), chosen_)) == [True, False]
-    # What a decoder does not see is no answer.
-    assert far(TokenAnnotation(words, (link(3, 1, 4, asks="forward"),)), causal=True) == [True]
-
-
-def test_of_two_texts_the_other_one():
-    """Rules look in the text in which the answer lies; the same place is the same share of its length."""
-    first, second = [1, 2, 3, 1], [9, 1, 2, 3, 3, 1, 9, 9]
-    words = spans(4), spans(8, 6)
-    link = TokenLink(words[0][3], words[1][5], "x", asks="forward")
-    said = TokenAnnotation((*words[0], *words[1]), (link,), second=6, forms=(*first, *second))
-    found = asked(said)
-    assert chosen(found, SAME_TEXT) == [words[1][1].start]  # two words before, as the other is two on
-    assert chosen(found, SAME_LEFT_CONTEXT) == [words[1][5].start]
-    assert chosen(found, SAME_PLACE) == [words[1][7].start]
-    assert found.choices[0, LINKS_TASK.rules.index("0")] == 4 + 3
-    crossed = TokenAnnotation(words[0], (link,), keys=words[1], forms=tuple(first), key_forms=tuple(second))
-    assert chosen(asked(crossed), SAME_PLACE) == [words[1][7].start]
-    assert chosen(asked(crossed), SAME_LEFT_CONTEXT) == [words[1][5].start]
 
 
 def test_what_a_reaction_copies_is_found_by_its_context():

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures, TokenLink
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.trees import BY_HEAD, COUNTS, TREES, build_tree, find_root
+from attnprobe.statistics.trees import BY_HEAD, COUNTS, TREES
 from attnprobe.sums import documents as documents_module
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
@@ -102,16 +101,6 @@ def test_tiny_models(
     check(surveyed(checkpoint(name), sentences), expected)
 
 
-def test_batches_and_blocks_change_nothing(checkpoint: Callable[[str], Checkpoint], texts: list):
-    """Also where maps are put together: with little memory, a block is a query."""
-    sentences = tree_sentences(texts)
-    whole = surveyed(checkpoint("bert"), sentences)
-    with patch.multiple("attnprobe.model.reading.blocks", BLOCK_CPU=1, LEAST_QUERIES=1):
-        parts = surveyed(checkpoint("bert"), sentences, batch_tokens=64)
-    for name, values in whole.measurement.arrays().items():
-        np.testing.assert_array_equal(parts.measurement.arrays()[name], values, err_msg=name)
-
-
 def test_an_encoder_and_its_decoder(
     saved: Callable[[str], Path], checkpoint: Callable[[str], Checkpoint], texts: list
 ):
@@ -187,26 +176,6 @@ def test_planted_trees():
 
 
 @pytest.mark.parametrize(
-    ("arcs", "root"),
-    [
-        ({(0, 1), (2, 1)}, 1),
-        ({(0, 1), (3, 2), (4, 3)}, 2),  # of two, that with more below it
-        ({(0, 1), (3, 2)}, 1),  # the first of a tie
-        ({(0, 1), (1, 0), (2, 1)}, 0),  # of a circle
-        ({(0, 1), (1, 0), (2, 3)}, 3),  # a word without a head comes before any in a circle
-    ],
-)
-def test_roots(arcs: set, root: int):
-    assert find_root(arcs) == root
-
-
-def test_a_word_whose_head_was_left_out_is_not_asked_for():
-    said = annotated([(1, 0, "obj"), (2, 0, "obj"), (3, 4, "obj"), (4, 0, "punct")], 5)
-    block = find_block([map_of([(1, 0), (2, 0)], 5)], said)
-    assert count(block, "words", "right heads") == [[2, 2]]
-
-
-@pytest.mark.parametrize(
     ("said", "reason"),
     [
         (SENTENCE._replace(cut=True), "cut"),
@@ -220,36 +189,6 @@ def test_sentences_that_ask_nothing(said: TokenAnnotation, reason: str):
     block = find_block([map_of(GOLD_EDGES)], said)
     (row,) = count(block, *COUNTS)
     np.testing.assert_equal(row, [np.nan] * 8 + [float(name == reason) for name in ("cut", "bare")])
-
-
-class TestTreeOf:
-    """Words that are left in, and gold arcs from word to head."""
-
-    @staticmethod
-    def arcs(*links: tuple[tuple[int, int], tuple[int, int], str], words: str = "01 12 23 34"):
-        spans = tuple(TokenSpan(int(a), int(b)) for a, b in words.split())
-        made = tuple(TokenLink(TokenSpan(*a), TokenSpan(*b), label) for a, b, label in links)
-        left, arcs = build_tree(TokenAnnotation(spans, made))
-        return [(word.start, word.stop) for word in left], arcs
-
-    def test_labels_of_punctuation(self):
-        for label, is_punctuation in (("punct", 1), ("punct:end", 1), ("punctual", 0), ("punct|x", 1)):
-            left, arcs = self.arcs(((0, 1), (1, 2), label), ((2, 3), (1, 2), "a"))
-            assert len(left) == 4 - is_punctuation
-            assert len(arcs) == 2 - is_punctuation
-
-    def test_words_of_the_same_tokens_are_one(self):
-        """An edge between them is none, and a mark that shares the tokens of a word does not remove it."""
-        left, arcs = self.arcs(
-            ((0, 1), (0, 1), "case"), ((1, 2), (0, 1), "obj"), ((1, 2), (0, 1), "punct"), words="01 01 12 12"
-        )
-        assert left == [(0, 1), (1, 2)]
-        assert arcs == {(1, 0)}
-        left, arcs = self.arcs(((0, 1), (0, 1), "punct"), ((1, 2), (0, 1), "obj"), words="01 01 12")
-        assert left == [(0, 1), (1, 2)]
-        left, arcs = self.arcs(((0, 1), (1, 2), "punct"), ((0, 1), (1, 2), "punct"), words="01 01 12")
-        assert left == [(1, 2)]
-        assert not arcs
 
 
 # The table
@@ -298,13 +237,6 @@ def test_heads_against_the_simple_trees(names, held, simple, baseline):
     assert (table[gain][0], table[f"{gain}_se"][0], table[p][0]) == (0, 0, 1)
     np.testing.assert_allclose(table[f"{p}_adjusted"], adjust(table[p]))
     np.testing.assert_allclose(table[baseline], values[..., AT[simple]].sum() / (50 * 3 * 8))
-
-
-def test_the_table():
-    table = tabulated(counted())
-    assert list(table.data) == COLUMNS
-    assert table["n"].tolist() == [50] * 3
-    assert table.notes == []
 
 
 def test_p_is_over_documents():
