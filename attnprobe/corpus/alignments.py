@@ -95,8 +95,7 @@ def align_document(
 ) -> Document | None:
     """Give a pair of texts its words and alignment; None where a text is blank.
 
-    ``one_based``: whether words are counted from 1; None where they are counted from 0, and nobody can say
-    otherwise.
+    ``one_based``: whether words count from 1; None where they count from 0, and nobody can say otherwise.
     """
     side: Where = "target" if document.pair is None else "pair"
     second = str(document.label if document.pair is None else document.pair)

@@ -21,17 +21,11 @@ AnnotationsOf = tuple[TokenAnnotation | None, ...]
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of documents that sequences count in.
+    """The groups of documents that sequences count in."""
 
-    Attributes:
-        names: What the groups of the corpus are called.
-        of: The group of each sequence, by its place among the names (sequence,).
-        clusters: What names the document of each, or -1 where it has no other sequence in its group.
-    """
-
-    names: Sequence[str]
-    of: NDArray[np.int64]
-    clusters: NDArray[np.int64]
+    names: Sequence[str]  # of the groups of the corpus
+    of: NDArray[np.int64]  # the group of each sequence, by its place among the names (sequence,)
+    clusters: NDArray[np.int64]  # names the document of each, or -1 if it has no other sequence in its group
 
     @classmethod
     def find(cls, names: Sequence[str], of: NDArray[np.integer], documents: NDArray[np.int64]) -> "Groups":
@@ -62,27 +56,20 @@ class Batch:
     """Equally long sequences.
 
     Attributes:
-        inputs: What a model is given, each (batch, ...), by the names that transformers uses.
-        tokens: What is known about the tokens; None where only the model makes them, see ``media``.
-        members: Which sequences of the corpus these are, (batch,).
-        targets: What is known about the tokens that a decoder beside an encoder reads.
-        documents: The documents they are of, by their numbers (batch,).
-        names: What names the document of each, in whatever corpus it lies (batch,).
-        clusters: The same, or -1 where it is the document's only one (batch,).
-        target_annotations: Words and gold links of what a decoder beside an encoder reads.
-        cross_annotations: Those of attention from that to the sequence.
+        targets: What is known about the tokens that a decoder beside an encoder reads; ``target_annotations``
+            are their words and gold links, ``cross_annotations`` those of attention to the sequence.
         baseline: The same sequences without what is looked for in them, such as a repetition, whose places
             are those of these; or the corrupted texts beside clean ones.
     """
 
-    inputs: Mapping[str, Tensor]
-    tokens: TokenFeatures | None
-    members: NDArray[np.int64]
+    inputs: Mapping[str, Tensor]  # what a model is given, each (batch, ...), by transformers' names
+    tokens: TokenFeatures | None  # None where only the model makes them, see ``media``
+    members: NDArray[np.int64]  # which sequences of the corpus these are (batch,)
     targets: TokenFeatures | None = None
     media: "MediaTokens | None" = None
-    documents: NDArray[np.int64] | None = None
-    names: NDArray[np.int64] | None = None
-    clusters: NDArray[np.int64] | None = None
+    documents: NDArray[np.int64] | None = None  # the document of each, by its number (batch,)
+    names: NDArray[np.int64] | None = None  # what names it, in whatever corpus it lies (batch,)
+    clusters: NDArray[np.int64] | None = None  # the same, or -1 where it is its only one (batch,)
     groups: "Groups | None" = None
     annotations: AnnotationsOf = ()
     target_annotations: AnnotationsOf = ()
@@ -118,8 +105,7 @@ class Batch:
     def lay_out(self, kind: Kind | int, queries: int, keys: int) -> Layout:
         """Tell which tokens attend to which in a kind of attention, of so many queries and keys.
 
-        ``kind`` is the number of a layer where layers attend from and to tokens of their own; their places
-        are not known.
+        ``kind`` is the number of a layer where layers have tokens of their own, whose places are not known.
         """
         if isinstance(kind, int):
             return Layout(self.layout(queries).queries, self.layout(keys).keys)
@@ -182,19 +168,14 @@ def _cut_rows(values: Any, start: int, stop: int) -> Any:
 
 @dataclass(frozen=True)
 class TokenisedTexts:
-    """Texts in a store, and what is known about their tokens.
-
-    Attributes:
-        echoes: The texts that these repeat one place later, as a decoder reads what its encoder does.
-        seed: Draws the order of ordinary tokens, where they are shuffled.
-    """
+    """Texts in a store, and what is known about their tokens."""
 
     store: SequenceStore
     kinds: TokenKinds
     rarity: Rarity
     content_only: bool = False
-    echoes: "TokenisedTexts | None" = None
-    seed: int | None = None
+    echoes: "TokenisedTexts | None" = None  # what these repeat one place later, as a decoder does
+    seed: int | None = None  # draws the order of ordinary tokens, where they are shuffled
 
     def shuffle(self, seed: int) -> "TokenisedTexts":
         """Give the same with the ordinary tokens of each sequence in a random order.
@@ -224,10 +205,7 @@ class TokenisedTexts:
         return (seconds > 0) & (np.arange(length) >= seconds)
 
     def annotations(self, members: NDArray[np.int64]) -> tuple[AnnotationsOf, AnnotationsOf]:
-        """Read the words and gold links of some sequences, and those between them and an encoder's.
-
-        Nothing where nobody gave any, or tokens are shuffled.
-        """
+        """Read words and gold links of sequences, and between them and an encoder's."""
         if not self.store.annotated or self.seed is not None:
             return (), ()
         inside, crossed = zip(*(self.store.annotations(int(member)) for member in members), strict=True)
@@ -240,32 +218,19 @@ class TokenisedTexts:
         special = first | separator
         punctuation = self.kinds.punctuation(ids) & ~special
         rank, order = (np.where(special, -1, place[ids]) for place in (self.rarity.rank, self.rarity.order))
-        marks = (
-            first,
-            separator,
-            punctuation,
-            ~(special | punctuation),
-            self.rarity.rare[ids] * ~special,
-            ~special if self.content_only else np.ones_like(special),
-            rank,
-            order,
-        )
+        ordinary, rare = ~(special | punctuation), self.rarity.rare[ids] * ~special
+        kept = ~special if self.content_only else np.ones_like(special)
+        marks = (first, separator, punctuation, ordinary, rare, kept, rank, order)
         return TokenFeatures(*map(torch.from_numpy, marks), mixed=None)
 
 
 @dataclass(frozen=True)
 class ImageTexts(TokenisedTexts):
-    """Texts with images in them.
+    """Texts with images in them, whose tokens ``find_sight`` may let see each other."""
 
-    Attributes:
-        is_image: Marks the ids that stand for an image.
-        find_sight: Finds the last position that each token sees, where the tokens of an image see each other.
-        queries: Which tokens count as queries: "image", "text", or None for all.
-    """
-
-    is_image: Callable[[Any], Any] = lambda ids: ids < 0
-    find_sight: Callable[[Tensor], Tensor] | None = None
-    queries: str | None = None
+    is_image: Callable[[Any], Any] = lambda ids: ids < 0  # marks the ids that stand for an image
+    find_sight: Callable[[Tensor], Tensor] | None = None  # the last position that each token sees
+    queries: str | None = None  # which tokens count as queries: "image", "text", or None for all
 
     def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
         """Look up what is known about token ids; all special tokens that are no image are separators here."""

@@ -103,9 +103,7 @@ class BatchReader(ABC):
     @cached_property
     def clusters(self) -> NDArray[np.int64]:
         """For each sequence, what names its document, or -1 where it is the document's only one."""
-        documents = self.documents
-        windows = np.bincount(documents)[documents] if len(documents) else documents
-        return np.where(windows > 1, self.names, -1)
+        return np.where(np.bincount(self.documents)[self.documents] > 1, self.names, -1)
 
     @cached_property
     def groups(self) -> Groups | None:
@@ -160,10 +158,8 @@ class BatchReader(ABC):
     @property
     def sizes(self) -> list[int]:
         """Tokens in each batch, those of targets included."""
-        lengths = self.lengths.astype(np.int64)
-        if self.targets is not None:
-            lengths += self.targets.store.lengths
-        return [int(lengths[members].sum()) for members in self.plan]
+        lengths = self.lengths if self.targets is None else self.lengths + self.targets.store.lengths
+        return [int(lengths[members].sum(dtype=np.int64)) for members in self.plan]
 
     @property
     def tokens(self) -> int:
@@ -178,7 +174,10 @@ class BatchReader(ABC):
 
 
 class Batches(BatchReader):
-    """The batches of a stored corpus of text."""
+    """The batches of a stored corpus of text, as ``plan_batches`` plans them.
+
+    ``fresh`` are tokens that take the place of those that come twice, for a baseline.
+    """
 
     def __init__(
         self,
@@ -190,10 +189,6 @@ class Batches(BatchReader):
         fresh: NDArray[np.int64] | None = None,
         keys: Sequence[NDArray[np.integer]] = (),
     ) -> None:
-        """Plan the batches, see ``plan_batches``.
-
-        ``fresh`` are tokens that take the place of those that come twice, for a baseline.
-        """
         self.source, self.targets, self.fresh = source, targets, fresh
         store = source.store
         self.lengths, self.documents, self.labels = store.lengths, store.documents, store.labels
@@ -268,7 +263,6 @@ class ContrastBatches(Batches):
         budget: int,
         targets: TokenisedTexts | None = None,
     ) -> None:
-        """Plan the batches of pairs whose clean texts, corrupted texts and targets are of one length each."""
         self.corrupted, self.readouts = corrupted, readouts
         keys = [clean.store.lengths, corrupted.store.lengths]
         super().__init__(clean, budget=budget, targets=targets, keys=keys)
@@ -280,11 +274,8 @@ class ContrastBatches(Batches):
     def read(self, members: NDArray[np.int64]) -> Batch:
         batch = super().read(members)
         ids = self.corrupted.ids(members)
-        inputs = {
-            **batch.inputs,
-            "input_ids": torch.from_numpy(ids).long(),
-            "token_type_ids": torch.zeros(ids.shape, dtype=torch.long),
-        }
+        tokens = torch.from_numpy(ids).long()
+        inputs = {**batch.inputs, "input_ids": tokens, "token_type_ids": torch.zeros_like(tokens)}
         return replace(batch, baseline=replace(batch, inputs=inputs, tokens=self.corrupted.features(ids)))
 
 
@@ -299,7 +290,7 @@ class Clip:
 
 
 class MediaBatches(BatchReader):
-    """The batches of a folder of images or sound; the checkpoint's processor prepares each."""
+    """The batches of clips, of which the model makes ``lengths`` tokens, as far as that is known."""
 
     def __init__(
         self,
@@ -316,12 +307,12 @@ class MediaBatches(BatchReader):
         content_only: bool = False,
         targets: TokenisedTexts | None = None,
     ) -> None:
-        """Plan the batches of clips, of which the model makes ``lengths`` tokens, as far as that is known."""
         self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
         self.lengths, self.digest = lengths, digest
         self._grids, self._content_only, self.targets = grids, content_only, targets
-        labels = {number: clip.item.label for number, clip in enumerate(clips)}
-        self.labels = {number: label for number, label in labels.items() if label is not None}
+        self.labels = {
+            place: clip.item.label for place, clip in enumerate(clips) if clip.item.label is not None
+        }
         # The file of each clip, by its number among those that give a clip.
         self.documents = _number_values([clip.item.path for clip in clips])
         keys = [_number_values([clip.shape for clip in clips])]
@@ -331,15 +322,16 @@ class MediaBatches(BatchReader):
 
     def gather(self, members: NDArray[np.int64]) -> Batch:
         clips = [self._clips[int(member)] for member in members]
-        inputs = stack_inputs([self._prepare(self._decode(clip)) for clip in clips])
+        decoded = (
+            read_image(clip.item.path)
+            if self._kind == IMAGE
+            else read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
+            for clip in clips
+        )
+        inputs = stack_inputs([self._prepare(content) for content in decoded])
         grid, length = self._grids[clips[0].shape], int(self.lengths[members[0]])
         media = MediaTokens(length, self._kind != SOUND, grid, self._content_only)
         return Batch(inputs, None, members, media=media)
-
-    def _decode(self, clip: Clip) -> NDArray[Any]:
-        if self._kind == IMAGE:
-            return read_image(clip.item.path)
-        return read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
 
 
 def _number_values(values: Sequence[Hashable]) -> NDArray[np.int64]:
@@ -371,7 +363,10 @@ def flatten_pairs(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 class PairBatches(Batches):
-    """The batches of images and texts, one image a text; iterating again prepares them again."""
+    """The batches of images and texts, one image a text; the images of a batch have one shape.
+
+    ``prepare`` makes of an image and a text what the model is given, cut to a length.
+    """
 
     def __init__(
         self,
@@ -382,10 +377,6 @@ class PairBatches(Batches):
         prepare: Callable[[Picture, str, int], dict[str, Tensor]],
         **options: Any,
     ) -> None:
-        """Plan the batches of sequences of one length whose images have one shape.
-
-        ``prepare`` makes of an image and a text what the model is given, cut to a length.
-        """
         self._pairs, self._prepare = pairs, prepare
         super().__init__(source, keys=[_number_values(shapes)], **options)
         self.digest = hashlib.sha256("".join((self.digest, *digests)).encode()).hexdigest()

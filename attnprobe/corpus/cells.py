@@ -83,10 +83,7 @@ def is_number(cell: str) -> bool:
 def read_text(
     cell: Any, where: str, column: str, option: str | None = "--text-column or --text-pair-column"
 ) -> str | None:
-    """Read a text; None where it is missing or blank.
-
-    All but text is refused, and half a surrogate pair. ``option`` is what names another column, if any does.
-    """
+    """Read a text; None where it is missing or blank. ``option`` names another column, if any does."""
     if is_missing(cell):
         return None
     if not isinstance(cell, str):
@@ -119,10 +116,8 @@ def read_label(cell: Any, where: str, column: str) -> Value | None:
         return check_unicode(cell, f"{where} (column {column!r})")
     if isinstance(cell, int | float):
         return int(cell) if isinstance(cell, bool) else cell
-    raise refuse_cell(
-        cell, where, column,
-        "choose a column of strings or numbers, or of lists of them, with --label-column",
-    )  # fmt: skip
+    advice = "choose a column of strings or numbers, or of lists of them, with --label-column"
+    raise refuse_cell(cell, where, column, advice)
 
 
 def read_words(cell: Any) -> list[str] | None:
@@ -132,22 +127,14 @@ def read_words(cell: Any) -> list[str] | None:
 
 
 def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str) -> Tagged | None:
-    """Put words and their labels together; blank words, which give no token, are left out with theirs.
-
-    Returns:
-        Both, or None where not one word has a label.
-    """
+    """Put words and their labels together, the blank ones left out; None where not one word has a label."""
     if tags is None:
         return None
-    if not isinstance(tags, list | tuple):
-        raise DataError(
-            f"{where} has a list of words, but {shorten(repr(tags))} for their labels; give a label for each "
-            "word"
+    if not isinstance(tags, list | tuple) or len(words) != len(tags):
+        labels = (
+            f"{len(tags)} labels" if isinstance(tags, list | tuple) else f"{shorten(repr(tags))} for labels"
         )
-    if len(words) != len(tags):
-        raise DataError(
-            f"{where} has {len(words)} words, but {len(tags)} labels; give one label for each word"
-        )
+        raise DataError(f"{where} has {len(words)} words, but {labels}; give one label for each word")
     named = [_read_tag(tag, names, where) for tag in tags]
     kept = [(word, tag) for word, tag in zip(words, named, strict=True) if word.strip()]
     if all(tag is None for _, tag in kept):
@@ -178,13 +165,10 @@ def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[
 
 
 def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
-    """Read the answers to a question, as SQuAD has them.
+    """Read the answers to a question, as SQuAD has them; None where nobody said whether there is one.
 
     ``cell``: an object with ``text`` and ``answer_start``, each a list or one of them; or a list of such
     objects. Empty lists say that the context does not answer.
-
-    Returns:
-        The answers, or None where nobody said whether there is one.
     """
     if cell is None or context is None:
         return None
@@ -201,26 +185,18 @@ def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
         for text, start in zip(texts, starts, strict=True):
             if isinstance(text, str) and not text.strip():
                 continue
-            _check_place(text, start, context, where)
+            whole = isinstance(start, int) and not isinstance(start, bool) and start >= 0
+            if not isinstance(text, str) or not whole or not context.startswith(text, start):
+                raise DataError(
+                    f"{where}: the answer {shorten(repr(text))} does not stand at character "
+                    f"{shorten(repr(start))} of its context; count from 0, in Unicode code points"
+                )
             answers.append((text, start))
     return Asked(context, tuple(text for text, _ in answers), tuple(start for _, start in answers))
 
 
 def _make_list(cell: Any) -> list[Any]:
     return list(cell) if isinstance(cell, list | tuple) else [cell]
-
-
-def _check_place(text: Any, start: Any, context: str, where: str) -> None:
-    if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
-        raise DataError(
-            f"{where} has the answer {shorten(repr(text))} at {shorten(repr(start))}; an answer is a text, "
-            "and its place a whole number"
-        )
-    if start < 0 or context[start : start + len(text)] != text:
-        raise DataError(
-            f"{where}: the answer {shorten(repr(text))} does not stand at character {start} of its context; "
-            "count from 0, in Unicode code points"
-        )
 
 
 def find_class_names(features: Any) -> dict[str, tuple[str, ...]]:

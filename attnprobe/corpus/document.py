@@ -35,21 +35,14 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A gold link from one span to another.
-
-    Attributes:
-        source: A dependent or a pronoun, say; ``target`` is its head or its antecedent.
-        label: Its kind; several are parted by ``SEVERAL``, such as "pronoun|feminine".
-        candidates: The only spans that count as answers; every word where there are none.
-        also: Other right answers, such as further antecedents.
-        guesses: What simple rules would answer, by name; of several by one rule, the first that is read.
-    """
+    """A gold link from one span, such as a dependent or a pronoun, to another: its head or its antecedent."""
 
     source: Span
     target: Span
-    label: str
-    candidates: tuple[Span, ...] = ()
-    also: tuple[Span, ...] = ()
+    label: str  # its kind; several are parted by ``SEVERAL``, such as "pronoun|feminine"
+    candidates: tuple[Span, ...] = ()  # the only spans that count as answers; every word where there are none
+    also: tuple[Span, ...] = ()  # other right answers, such as further antecedents
+    #: What simple rules would answer, by name; of several by one rule, the first that is read.
     guesses: tuple[tuple[str, Span], ...] = ()
 
 
@@ -63,23 +56,15 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What is known of a document beside its text.
-
-    Attributes:
-        tags: Words, joined by blanks to make the text, with a label each.
-        answers: Where the second text answers the first, a question; None if the first is no question.
-        numbered: Whether words are found by number in the tokens of another tokenizer too.
-        number: The number of the document among all that are read, where words are numbered.
-        parts_of_speech: Those of words, such as NOUN, as far as the source says them.
-    """
+    """What is known of a document beside its text."""
 
     words: tuple[Span, ...] = ()
     links: tuple[Link, ...] = ()
-    tags: tuple[Tag, ...] = ()
-    answers: tuple[Span, ...] | None = None
-    numbered: bool = False
-    number: int | None = None
-    # States go by what is written of a document.
+    tags: tuple[Tag, ...] = ()  # words, joined by blanks to make the text, with a label each
+    answers: tuple[Span, ...] | None = None  # in the second text; None if the first is no question
+    numbered: bool = False  # whether words are found by number in the tokens of another tokenizer too
+    number: int | None = None  # of the document among all that are read, where words are numbered
+    # Such as NOUN, as far as the source says them. States go by what is written of a document.
     parts_of_speech: Mapping[Span, str] = field(default_factory=dict, repr=False, hash=False)
 
     @property

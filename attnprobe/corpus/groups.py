@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from attnprobe.corpus.document import Document
@@ -49,11 +50,7 @@ def _name_files(sources: Iterable[OpenSource]) -> Iterator[OpenSource]:
     for source in sources:
         number = seen[source.name] = seen.get(source.name, 0) + 1
         name = source.name if number == 1 else f"{source.name} ({number})"
-        yield replace(source, name=name, documents=_mark(source.documents, name))
-
-
-def _mark(documents: Iterable[Document], group: str) -> Iterator[Document]:
-    return (replace(document, group=group) for document in documents)
+        yield replace(source, name=name, documents=map(partial(replace, group=name), source.documents))
 
 
 def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Iterator[Document]:

@@ -19,10 +19,7 @@ _SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 
 
 def _name_columns(first: Sequence[Sequence[str]], source: Source) -> list[str]:
-    """Name columns after the first row, or by their numbers, from 1, where the user says that it is data.
-
-    An empty cell, as pandas has it above its index, is called by its number too: "column 1".
-    """
+    """Name columns after the first row ("column 1" where it is blank), or by number where that is data."""
     header, *rows = [[cell.strip() for cell in row] for row in first] or [[]]
     if not source.header:
         return [str(number) for number in range(1, len(header) + 1)]
@@ -44,11 +41,9 @@ def _name_columns(first: Sequence[Sequence[str]], source: Source) -> list[str]:
 
 
 def _is_title(first: Sequence[str], rows: Sequence[Sequence[str]], named: set[str | None]) -> bool:
-    """Tell a title from column names: it leaves cells blank that the line of names below it fills.
-
-    Column names may leave one blank too, as above an index. The row below them is then like the others, with
-    numbers where they have some; a line of names is not. ``named`` are columns that the user names.
-    """
+    """Tell a title from column names: it leaves cells blank that the line of names below it fills."""
+    # Column names may leave one blank too, as above an index. The row below them is then like the others,
+    # with numbers where they have some; a line of names is not.
     filled = [row for row in rows if any(row)]
     wide = [place for place, row in enumerate(filled) if sum(map(bool, row)) > 1]
     full = [place for place, cell in enumerate(first) if cell]
@@ -100,10 +95,7 @@ def _split_header(
 
 
 def read_csv(stream: BinaryIO, source: Source) -> Table:
-    """Read comma-separated values, quoted as in RFC 4180, or with a blank before the quote.
-
-    A first line such as ``sep=;`` names another separator.
-    """
+    """Read comma-separated values, quoted as in RFC 4180 or behind a blank; a first line may be ``sep=;``."""
     # csv's own limit is 128 KiB a cell. A quote that never closes would make a cell of all that follows.
     csv.field_size_limit(LONGEST_LINE)
     separator, lines = _take_separator(decode_lines(stream, source.spec))
@@ -120,10 +112,8 @@ def read_tsv(stream: BinaryIO, source: Source) -> Table:
     separator, lines = _take_separator(decode_lines(stream, source.spec))
     if separator not in {None, "\t"}:
         raise DataError(f"{source.spec} says sep={separator} in its first line; rename it to .csv")
-    numbered = enumerate(strip_ends(lines), start=2 if separator else 1)
-    return _split_header(
-        ((number, line.split("\t")) for number, line in numbered), source, "tabs", strays=";,"
-    )
+    cells = (line.split("\t") for line in strip_ends(lines))
+    return _split_header(enumerate(cells, start=2 if separator else 1), source, "tabs", strays=";,")
 
 
 def _take_separator(lines: Iterator[str]) -> tuple[str | None, Iterator[str]]:

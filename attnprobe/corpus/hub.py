@@ -32,8 +32,8 @@ def read_hub(source: Source) -> Table:
     They come in their own order where the first of them are wanted, or whole documents.
     """
     data, chosen = open_split(source.spec, source.config, source.split)
-    classes = find_class_names(getattr(data, "features", None))
-    return make_table(source.spec, _read_rows(source, data, chosen), classes)
+    features = getattr(data, "features", None)
+    return make_table(source.spec, _read_rows(source, data, chosen), find_class_names(features))
 
 
 def _read_rows(source: Source, data: Any, chosen: str) -> Iterator[Row]:
@@ -56,10 +56,7 @@ def _read_rows(source: Source, data: Any, chosen: str) -> Iterator[Row]:
 
 @lru_cache(maxsize=8)
 def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, str]:
-    """Open a split of a hub dataset: the one asked for, else the first of test, validation, train.
-
-    Kept, so that reading and describing one dataset asks the hub once.
-    """
+    """Open a split of a hub dataset once: the one asked for, else the first of test, validation, train."""
     datasets = _import_datasets(spec)
     try:
         # Without a split this is a dict of them; streaming, so nothing is downloaded yet.
@@ -72,11 +69,8 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
     chosen = next((usual for usual in USUAL_SPLITS if usual in names), None)
     if chosen is None:
         raise DataError(f"{spec} has no split test, validation or train; pass --split with one of {names}")
-    warnings.warn(
-        f"the split {chosen!r} of {spec} is read; name another with --split.",
-        AttnprobeWarning,
-        stacklevel=2,
-    )
+    sentence = f"the split {chosen!r} of {spec} is read; name another with --split."
+    warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
     return data[chosen], chosen
 
 

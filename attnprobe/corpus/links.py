@@ -8,6 +8,7 @@ from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any
 
+from attnprobe.corpus.cells import read_text
 from attnprobe.corpus.document import POSSIBLE, SEVERAL, Annotation, Document, Link, Span, Where
 from attnprobe.corpus.streams import check_unicode, shorten
 from attnprobe.errors import DataError
@@ -24,9 +25,9 @@ def filter_links(
     fold: bool = False,
     nothing: str = "it holds no links",
 ) -> Iterator[Document]:
-    """Keep the links that have one of some labels, or all, and refuse a source without a single link.
+    """Keep the links with one of the labels, or all; ``fold`` counts ``nsubj:pass`` as ``nsubj``.
 
-    With ``fold``, ``nsubj:pass`` counts as ``nsubj``. ``nothing`` says what is wrong where there is no link.
+    ``nothing`` says what is wrong with a source that has no link, which is refused.
     """
     seen: set[str] = set()
     folded: set[str] = set()
@@ -72,10 +73,7 @@ def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") ->
     r"""Find the words of a text: runs of letters and digits, and every other visible character alone.
 
     ``borders``: characters before which a word ends, so that the ends of links lie between words: atoms of
-    "CCl", or words of a language that puts no blanks between them.
-
-    Returns:
-        The words in their order. None overlaps another.
+    "CCl", or words of a language that puts no blanks between them. No word overlaps another.
 
     >>> text = "CC(=O)Cl"
     >>> [text[word.start : word.stop] for word in find_words(text, borders=[0, 1, 2])]
@@ -92,9 +90,8 @@ def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") ->
 def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annotation:
     """Give the words of the texts whose words an annotation does not name, as ``find_words`` finds them.
 
-    Returns:
-        The same with the words of every text, text by text, each word once and in order; each link once,
-        whatever the order of its answers, and as sure where it is both sure and possible.
+    Words come text by text, each once and in order; each link once, whatever the order of its answers, and
+    as sure where it is both sure and possible.
     """
     given: dict[Where, set[Span]] = {where: set() for where in texts}
     for word in annotation.words:
@@ -133,10 +130,7 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
     Unicode code points, ends exclusive. ``source_in`` and ``target_in`` say in which text a span lies:
     ``text`` (the default), ``pair`` or ``target``; candidates and further answers lie where the target does.
     A link that is ``possible``, true or false, has the label ``POSSIBLE`` beside its own.
-    A text whose words are not named has those that ``find_words`` finds.
-
-    Returns:
-        Its annotation, or None where it has neither words nor links.
+    A text whose words are not named has those that ``find_words`` finds. None where there are neither.
     """
     if all(cells.get(column) is None for column in (LINKS, *WORD_COLUMNS.values())):
         return None
@@ -158,11 +152,7 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
 
 
 def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[Document]:
-    """Read rows that a program holds: mappings as a line of JSON has them, or documents.
-
-    ``rows``: mappings with ``text`` and ``links``, and with what else ``read_annotation`` reads; or
-    documents with an annotation, whose words are found where it names none.
-    """
+    """Read rows that a program holds: mappings that ``read_annotation`` understands, or documents."""
     for number, row in enumerate(rows):
         where = f"text {number}"
         if isinstance(row, Document):
@@ -176,25 +166,12 @@ def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[
             raise DataError(
                 f"{where} is of type {type(row).__name__}; give dicts with text and links, or documents."
             )
-        texts: dict[Where, str] = {}
-        for kind, column in TEXT_COLUMNS.items():
-            if (text := row.get(column)) is None:
-                continue
-            if not isinstance(text, str):
-                raise DataError(f"{where}: {column} must be a string, not of type {type(text).__name__}.")
-            if text.strip():
-                texts[kind] = check_unicode(text, where)
-        if "text" not in texts:
+        text, pair, target = (read_text(row.get(name), where, name, None) for name in TEXT_COLUMNS.values())
+        if text is None:
             raise DataError(f"{where} has no text; give it as text.")
+        annotation = read_annotation(row, where, list_texts(text, pair, target))
         value = None if group is None else row.get(group)
-        annotation = read_annotation(row, where, texts)
-        yield Document(
-            texts["text"],
-            texts.get("pair"),
-            texts.get("target"),
-            annotation,
-            group=None if value is None else str(value),
-        )
+        yield Document(text, pair, target, annotation, group=None if value is None else str(value))
 
 
 def list_texts(text: str, pair: str | None, target: str | None) -> dict[Where, str]:
@@ -332,10 +309,10 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
         for mention in others
         if mention.head.stop <= source.head.start and mention.last.casefold() == last
     ]
-    guesses[SAME_HEAD], guesses[SAME_STRING] = same_head, same_text + same_head
+    guesses |= {SAME_HEAD: same_head, SAME_STRING: same_text + same_head}
     spans = [(rule, mention.head) for rule, mentions in guesses.items() for mention in mentions]
-    also = sorted(right[1:], key=lambda span: span.start)
-    return Link(source.head, right[0], label, candidates, tuple(also), tuple(dict.fromkeys(spans)))
+    also = tuple(sorted(right[1:], key=lambda span: span.start))
+    return Link(source.head, right[0], label, candidates, also, tuple(dict.fromkeys(spans)))
 
 
 def link_mentions(mentions: Sequence[Mention]) -> list[Link]:

@@ -63,10 +63,8 @@ class MediaFolder:
     def open(cls, path: Path, column: str | None = None) -> "MediaFolder":
         """List the images or the sound of a folder and of those inside it.
 
-        A file's label is what a column of ``metadata.csv`` (or ``.jsonl``) says of its ``file_name``, or
-        else the name of the folder it lies in, if all files lie in folders of their own.
-
-        ``column``: of the table; by default label, text, transcription, transcript or sentence.
+        A file's label is what a ``column`` (by default one of ``USUAL``) of ``metadata.csv`` (or ``.jsonl``)
+        says of its ``file_name``, or else the folder it lies in, if all files lie in folders of their own.
         """
         if path.is_file():
             return cls(path, EXTENSIONS[path.suffix.lower()], (Item(path),))
@@ -106,10 +104,8 @@ class MediaFolder:
                 length = item.path.stat().st_size
                 digest.update(f"{item.path.name}|{item.label!r}|{length}|".encode())
                 size += hash_stream(content, digest)
-        return {
-            "name": self.path.name, "kind": self.kind, "files": len(self.items), "sha256": digest.hexdigest(),
-            "bytes": size,
-        }  # fmt: skip
+        described = {"name": self.path.name, "kind": self.kind, "files": len(self.items)}
+        return described | {"sha256": digest.hexdigest(), "bytes": size}
 
 
 def is_media(path: Path) -> bool:
@@ -188,11 +184,7 @@ class Picture:
 
     @classmethod
     def of_cell(cls, cell: Any, folder: Path, where: str) -> "Picture | None":
-        """Read a cell of a table: the path of a file, bytes, base64, or what the hub's images are.
-
-        Returns:
-            The image; None where the cell is empty.
-        """
+        """Read a cell of a table: a path, bytes, base64, or an image of the hub; None if it is empty."""
         if isinstance(cell, list | tuple) and len(cell) > 1:
             raise DataError(f"{where} has {len(cell)} images; one is read with a text.")
         cell = _open_cell(cell)
@@ -248,11 +240,8 @@ def _explain_damage(name: object, kind: str) -> Iterator[None]:
     except (AttnprobeError, MemoryError):
         raise
     except ImportError as error:
-        advice = {
-            "an image": "Images need Pillow: pip install pillow.",
-            "sound": "Sound needs soundfile: pip install soundfile.",
-        }
-        raise DataError(advice[kind]) from error
+        package = "Pillow" if kind == "an image" else "soundfile"
+        raise DataError(f"Reading {kind} needs {package}: pip install {package.lower()}.") from error
     except Exception as error:
         if "DecompressionBomb" in type(error).__name__:
             raise DataError(f"{name} has too many pixels for an image; leave it out.") from error

@@ -3,7 +3,7 @@
 import hashlib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from importlib import resources
@@ -11,18 +11,10 @@ from pathlib import Path, PurePath
 from typing import Any, BinaryIO, cast
 
 from attnprobe.corpus.conllu import looks_like_conllu, read_conllu, read_treebank
-from attnprobe.corpus.corefud import read_corefud
+from attnprobe.corpus.coreference import COREFERENCE, list_coreference, read_coreference
 from attnprobe.corpus.document import Document, group_parts
-from attnprobe.corpus.gap import read_gap
 from attnprobe.corpus.hub import looks_like_hub_id, open_split, read_hub
-from attnprobe.corpus.media import (
-    BOTH,
-    IMAGE,
-    MediaFolder,
-    Picture,
-    find_files,
-    is_media,
-)
+from attnprobe.corpus.media import BOTH, IMAGE, MediaFolder, Picture, find_files, is_media
 from attnprobe.corpus.retrieval import is_benchmark, open_benchmark
 from attnprobe.corpus.rows import HEADED, LINKED, SHEETS, TABLES, parse_jsonl, starts_with_object
 from attnprobe.corpus.schema import choose_schema, read_table
@@ -45,28 +37,10 @@ from attnprobe.errors import AttnprobeWarning, DataError
 _UNGROUPED = f"that could name groups: give a table, or a folder of folders with --by-group {FOLDER}"
 #: What errors call standard input.
 _PIPED = "standard input"
-#: The formats of coreference by extension: what they are called, how they are read, and how they are told by
-#: their first line that is not blank.
-_COREFERENCE: dict[str, tuple[str, Callable[..., Iterator[Document]], Callable[[str], bool]]] = {
-    ".conllu": ("CorefUD", read_corefud, looks_like_conllu),
-    ".tsv": ("GAP", read_gap, lambda first: "\t" in first),
-}
 
 
-def _read_lines(stream: BinaryIO, source: Source) -> Iterator[Document]:
-    """Read plain text: a document a line that is not blank."""
-    return _read_plain(decode_lines(stream, source.spec), source.spec, source)
-
-
-def _read_plain(lines: Iterable[str], name: str, source: Source) -> Iterator[Document]:
-    source.refuse_columns(name)
-    source.refuse(f"{name} is text without columns {_UNGROUPED}", "group_column")
-    return (Document(line) for line in strip_ends(lines) if line.strip())
-
-
-#: The formats without columns by extension, and all.
-DOCUMENTS = {".txt": _read_lines, ".conllu": read_treebank}
-FORMATS = (*DOCUMENTS, *TABLES)
+#: The extensions of all formats.
+FORMATS = (".txt", ".conllu", *TABLES)
 
 
 # ---- what is named
@@ -134,11 +108,7 @@ def _read_captions(folder: Path, column: str) -> Iterator[Document]:
 
 
 def read_documents(source: Source) -> Iterator[Document]:
-    """Stream the documents of a source, in order.
-
-    What can be told from the name is refused at once; what takes reading, on the way. A source
-    without any text is refused where the iteration ends.
-    """
+    """Stream the documents of a source; what can be told from the name is refused at once."""
     path = _find_path(source)
     extension = None if path is None or path.is_dir() else find_extension(path, source)
     if source.coreference:
@@ -184,8 +154,17 @@ def _read(source: Source, path: Path | None, extension: str | None) -> Iterator[
             elif extension in TABLES:
                 schema = choose_schema(source)
                 yield from schema.read(TABLES[extension](stream, replace(source, keep=schema.keep)))
+            elif extension == ".conllu":
+                yield from read_treebank(stream, source)
             else:
-                yield from DOCUMENTS[extension](stream, source)
+                yield from _read_lines(decode_lines(stream, source.spec), source.spec, source)
+
+
+def _read_lines(lines: Iterable[str], name: str, source: Source) -> Iterator[Document]:
+    """Read plain text: a document a line that is not blank."""
+    source.refuse_columns(name)
+    source.refuse(f"{name} is text without columns {_UNGROUPED}", "group_column")
+    return (Document(line) for line in strip_ends(lines) if line.strip())
 
 
 def _read_standard_input(source: Source) -> Iterator[Document]:
@@ -200,7 +179,7 @@ def _read_standard_input(source: Source) -> Iterator[Document]:
         if starts_with_object(first):
             yield from read_table(parse_jsonl(lines, _PIPED), source)
         elif not source.annotated:
-            yield from _read_plain(lines, _PIPED, source)
+            yield from _read_lines(lines, _PIPED, source)
         elif looks_like_conllu(first):
             source.refuse_columns(_PIPED)
             yield from read_conllu(lines, _PIPED, annotated=True, group=source.group_column)
@@ -234,33 +213,10 @@ def _is_text(path: Path) -> bool:
     return strip_packing(path).suffix.lower() == ".txt"
 
 
-def read_coreference(
-    lines: Iterable[str], name: str | PurePath, group: str | None = None
-) -> Iterator[Document]:
-    """Read documents with a link for every mention that has an antecedent.
-
-    ``name`` is the path of the file, or what errors call it; without an extension, the first line decides.
-    ``group`` is the column or the comment that says in which group a document counts.
-    """
-    first, lines = peek_lines(lines)
-    named = strip_packing(PurePath(name)).suffix.lower()
-    for extension, (_, read, begins) in _COREFERENCE.items():
-        if extension == named or (named not in _COREFERENCE and begins(first)):
-            return read(lines, str(name), group)
-    if first.strip():
-        raise DataError(f"{name} holds no coreference; give {list_coreference()}.")
-    return iter(())
-
-
-def list_coreference(word: str = "or") -> str:
-    """List the formats of coreference: CorefUD (.conllu) or GAP (.tsv)."""
-    return f" {word} ".join(f"{name} ({extension})" for extension, (name, _, _) in _COREFERENCE.items())
-
-
 def find_extension(path: PurePath, source: Source) -> str:
     """Give the extension that names the format, that of packing set aside; none at all means plain text."""
     extension = strip_packing(path).suffix.lower()
-    if source.coreference and extension and extension not in _COREFERENCE:
+    if source.coreference and extension and extension not in COREFERENCE:
         raise DataError(
             f"{path} has the extension {extension}; coreference reads {list_coreference('and')}, "
             f"{EACH_ALSO}. attnprobe links reads links of your own from JSON lines."
@@ -297,11 +253,7 @@ def _find_path(source: Source) -> Path | None:
 
 
 def describe_source(source: Source) -> dict[str, Any]:
-    """Describe a source for provenance: its name, content hash, size, split and columns.
-
-    The hash and the size are None where there is no file to read twice: standard input, a pipe,
-    the hub.
-    """
+    """Describe a source for provenance; hash and size are None of standard input, a pipe and the hub."""
     path, split = _find_path(source), source.split
     streams: Iterable[Any] | None = None
     if source.spec == EMBEDDED:
@@ -342,10 +294,7 @@ class Embedded(StrEnum):
 
 
 def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
-    """Open the files of a part, one after the other in the order of their names, with those names.
-
-    Each file is closed when the next one is asked for.
-    """
+    """Open the files of a part, one after the other in the order of their names, with those names."""
     folder = resources.files("attnprobe.corpus") / "sentences"
     files = (file for file in folder.iterdir() if file.name.endswith(part.value))
     for file in sorted(files, key=lambda file: file.name):
@@ -354,10 +303,7 @@ def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False) -> Iterator[Document]:
-    """Stream what ships inside the package, each sentence or snippet a document of its own.
-
-    ``by_file``: whether a sentence counts in the group of the file of plain sentences that it is from.
-    """
+    """Stream what ships inside the package; with ``by_file``, sentences count in the group of their file."""
     for stream, name in open_embedded(part):
         lines = decode_lines(stream, name)
         match part:

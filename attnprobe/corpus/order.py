@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from heapq import heappush, heappushpop
 from itertools import chain, islice
 from operator import attrgetter
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,17 +33,7 @@ def _whole(_: object) -> None:
     """Say of an item that it is a document of its own."""
 
 
-@overload
-def select(
-    documents: MediaFolder, limit: int | None, sample: int | None, seed: int, part: Part | None = None
-) -> MediaFolder: ...
-@overload
-def select(
-    documents: Iterable[Document], limit: int | None, sample: int | None, seed: int, part: Part | None = None
-) -> Iterator[Document]: ...
-def select(
-    documents: Any, limit: int | None, sample: int | None, seed: int, part: Part | None = None
-) -> Iterator[Document] | MediaFolder:
+def select(documents: Any, limit: int | None, sample: int | None, seed: int, part: Part | None = None) -> Any:
     """Give the first ``limit`` documents, or all, or a ``sample`` of those, in order; or a part of these.
 
     Parts of one document, such as the sentences of a treebank with ``# newdoc`` or the rows with one value of
@@ -90,10 +80,7 @@ def draw_documents(
     documents to those of a smaller one.
 
     ``document``: names the document that an item is a part of; None of one that is whole, which is named by
-    its place.
-
-    Returns:
-        The items in their order.
+    its place. The items come in their order.
 
     References:
         Efraimidis and Spirakis (2006), Weighted random sampling with a reservoir, with equal weights.

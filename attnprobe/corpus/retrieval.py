@@ -37,11 +37,7 @@ def relate_rows(documents: Iterable[Document], gold: Gold) -> Iterator[Document]
 
     Of triplets, the label is the negative; of queries and passages, another passage that does not answer,
     where there is a label. Rows that lack one of the three are left as they are; so are documents whose
-    labels are such already.
-
-    Yields:
-        For pairs and triplets, a document a row; for passages each query once, with all of its passages, and
-        then each passage once.
+    labels are such already. Each query comes once, with all of its passages, and then each passage once.
     """
     if gold is Gold.RELEVANCE:
         yield from _group_queries(documents)
@@ -112,10 +108,8 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
             size += hash_stream(stream, inner)
             digest.update(inner.digest())
     name = path.resolve().name
-    described = {
-        "name": name, "kind": "queries and passages", "sha256": digest.hexdigest(), "bytes": size,
-        "split": chosen,
-    }  # fmt: skip
+    described = {"name": name, "kind": "queries and passages", "split": chosen}
+    described |= {"sha256": digest.hexdigest(), "bytes": size}
     return OpenSource(_read_benchmark(corpus, queries, qrels), name, described)
 
 
@@ -162,10 +156,10 @@ def _read_benchmark(
         if name in judged and (text := read_text(row.cells.get("text"), row.where, "text", None)):
             yield Document(text, label=Query(name, tuple(judged[name].items())), role="query")
     for name, row in _read_items(corpus):
-        parts = [
+        title, text = (
             read_text(row.cells.get(column), row.where, column, None) or "" for column in ("title", "text")
-        ]
-        if text := " ".join(parts).strip():
+        )
+        if text := f"{title} {text}".strip():
             yield Document(text, label=Passage(name), role="document")
 
 

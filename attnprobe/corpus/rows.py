@@ -3,19 +3,13 @@
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, BinaryIO
 
-from attnprobe.corpus.cells import (
-    ANSWER_KEYS,
-    Row,
-    Table,
-    explain_damage,
-    find_class_names,
-    make_table,
-)
+from attnprobe.corpus.cells import ANSWER_KEYS, Row, Table, explain_damage, find_class_names, make_table
 from attnprobe.corpus.document import group_parts
 from attnprobe.corpus.headed import read_csv, read_tsv, read_xlsx
 from attnprobe.corpus.source import Source
@@ -98,10 +92,9 @@ def _json_row(value: object, where: str) -> Row:
 
 
 def starts_with_object(line: str) -> bool:
-    try:
+    with suppress(ValueError):
         return isinstance(_parse_json(line), dict)
-    except ValueError:
-        return False
+    return False
 
 
 def _parse_json(text: str) -> Any:
@@ -116,11 +109,7 @@ def _parse_json(text: str) -> Any:
 
 
 def _list_questions(articles: Iterable[Any], name: str) -> Iterator[dict[str, Any]]:
-    """Give an object for each question, with its context and answers.
-
-    References:
-        Rajpurkar et al. (2016), SQuAD; Rajpurkar, Jia and Liang (2018), Know what you don't know.
-    """
+    """Give an object for each question of SQuAD, with its context and answers (Rajpurkar et al., 2016)."""
     for article in articles:
         title = {"title": article["title"]} if isinstance(article.get("title"), str) else {}
         for paragraph in _get_objects(article, "paragraphs", name):
@@ -137,10 +126,7 @@ def _get_objects(holder: dict[str, Any], key: str, name: str) -> list[dict[str, 
 
 
 def read_parquet(stream: BinaryIO, source: Source) -> Table:
-    """Read the columns of text, numbers and categories, of lists of them, and of answers to questions.
-
-    Others are left out, but for columns of links or images, which ``source.keep`` names.
-    """
+    """Read the columns of text, numbers, categories, lists of them, and answers; and what is to be kept."""
     from pyarrow import parquet
 
     # Parquet is read from its end and in jumps, which neither gzip nor a pipe can do cheaply.
@@ -152,6 +138,9 @@ def read_parquet(stream: BinaryIO, source: Source) -> Table:
         schema = file.schema_arrow
         kept = source.keep(schema.names)
     columns = [column.name for column in schema if column.name in kept or _is_read(column.type)]
+    classes: dict[str, tuple[str, ...]] = {}
+    with suppress(ValueError, KeyError, TypeError, RecursionError):  # whatever else somebody put there
+        classes = find_class_names(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])
 
     def read() -> Iterator[Row]:
         with explain_damage(name, "parquet"):
@@ -159,14 +148,7 @@ def read_parquet(stream: BinaryIO, source: Source) -> Table:
             rows = chain.from_iterable(batch.to_pylist() for batch in batches)
             yield from (Row(f"row {number} of {name}", cells) for number, cells in enumerate(rows, start=1))
 
-    return Table(name, columns, read(), _read_class_names(schema.metadata))
-
-
-def _read_class_names(metadata: Mapping[bytes, bytes] | None) -> dict[str, tuple[str, ...]]:
-    try:
-        return find_class_names(json.loads((metadata or {})[b"huggingface"])["info"]["features"])
-    except (ValueError, KeyError, TypeError, RecursionError):  # whatever else somebody put there
-        return {}
+    return Table(name, columns, read(), classes)
 
 
 def _is_read(kind: Any) -> bool:
@@ -194,9 +176,9 @@ def read_tagged(stream: BinaryIO, source: Source) -> Table:
         Tjong Kim Sang and De Meulder (2003), Introduction to the CoNLL-2003 shared task.
     """
     rows = (replace(row, part_of=name) for name, row in group_parts(_read_sentences(stream, source.spec)))
-    first = list(islice(rows, 1))
-    columns = list(first[0].cells) if first else [WORDS, TAGS]
-    return Table(source.spec, columns, chain(first, rows))
+    first = next(rows, None)
+    columns = [WORDS, TAGS] if first is None else list(first.cells)
+    return Table(source.spec, columns, chain([] if first is None else [first], rows))
 
 
 def _read_sentences(stream: BinaryIO, name: str) -> Iterator[tuple[str | None, str, Row]]:

@@ -11,20 +11,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.cells import (
-    PEEK_ROWS,
-    Row,
-    Table,
-    is_number,
-    read_answers,
-    read_label,
-    read_labels,
-    read_name,
-    read_tags,
-    read_text,
-    read_words,
-)
-from attnprobe.corpus.document import Contrast, Document, Label
+from attnprobe.corpus import cells
+from attnprobe.corpus.cells import PEEK_ROWS, Row, Table
+from attnprobe.corpus.document import Contrast, Document, Label, Value
 from attnprobe.corpus.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, list_texts, read_annotation
 from attnprobe.corpus.media import Picture
 from attnprobe.corpus.source import Source
@@ -70,8 +59,7 @@ def choose_schema(source: Source) -> "Texts":
 class Texts:
     """Texts, or pairs that are read together, perhaps with an image; a label where its column is named.
 
-    Rows with one value in the column of documents are parts of one document; a row without a value is one of
-    its own. Where no such column is named, the format decides.
+    Rows with one value in the column of documents are parts of one document, others documents of their own.
     """
 
     def __init__(self, source: Source) -> None:
@@ -118,11 +106,11 @@ class Texts:
             if document is None:
                 continue
             if group is not None:
-                name = read_name(row.cells.get(group), row.where, group, "--by-group")
+                name = cells.read_name(row.cells.get(group), row.where, group, "--by-group")
                 document = replace(document, group=name)
             part_of = row.part_of
             if parts is not None:
-                part_of = read_name(row.cells.get(parts), row.where, parts, "--document-column")
+                part_of = cells.read_name(row.cells.get(parts), row.where, parts, "--document-column")
                 if part_of is not None:
                     # By its first row too: 17 is another document in another file, and the same in a part.
                     part_of = known.setdefault(part_of, f"{part_of}\0{document.digest:x}")
@@ -134,13 +122,11 @@ class Texts:
     def choose(self) -> None:
         """Choose the columns that are not named."""
         if self.label is not None and self.label in (self.text, self.pair):
-            raise DataError(
-                f"the column {self.label!r} of {self._table.name} can't be both text and label; name two "
-                "columns"
-            )
+            both = f"the column {self.label!r} of {self._table.name} can't be both text and label"
+            raise DataError(f"{both}; name two columns")
         if self.text is None:
             self.text = self._choose_text()
-        self._words = self.most_are(read_words, self.text)
+        self._words = self.most_are(cells.read_words, self.text)
 
     def read_row(self, row: Row) -> Document | None:
         if (text := self._read_text(row)) is None:
@@ -148,10 +134,13 @@ class Texts:
         return Document(text, self.read_cell(row, self.pair), self.read_label(row))
 
     def read_label(self, row: Row) -> Label | None:
-        return None if self.label is None else read_label(row.cells.get(self.label), row.where, self.label)
+        return self.read_value(row, self.label)
+
+    def read_value(self, row: Row, column: str | None) -> Value | None:
+        return None if column is None else cells.read_label(row.cells.get(column), row.where, column)
 
     def read_cell(self, row: Row, column: str | None, **option: str) -> str | None:
-        return None if column is None else read_text(row.cells.get(column), row.where, column, **option)
+        return None if column is None else cells.read_text(row.cells.get(column), row.where, column, **option)
 
     def find(self, names: Sequence[str], *but: str | None) -> str | None:
         """Find a column by its usual names among those that are free."""
@@ -172,13 +161,13 @@ class Texts:
 
     def most_are(self, read: Callable[[Any], Any], column: str) -> bool:
         """Tell whether most cells of the first rows can be read."""
-        cells = [cell for row in self._first if (cell := row.cells.get(column)) is not None]
-        return 2 * sum(read(cell) is not None for cell in cells) > len(cells)
+        there = [cell for row in self._first if (cell := row.cells.get(column)) is not None]
+        return 2 * sum(read(cell) is not None for cell in there) > len(there)
 
     def _read_text(self, row: Row) -> str | None:
         """Read a text, or words, which are joined by blanks."""
         assert self.text is not None
-        words = read_words(row.cells.get(self.text)) if self._words else None
+        words = cells.read_words(row.cells.get(self.text)) if self._words else None
         if words is None:
             return self.read_cell(row, self.text)
         text = " ".join(word for word in words if word.strip())
@@ -206,11 +195,11 @@ class Texts:
                 warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
             return column
         words = self.find(WORDS, self.pair, self.label)
-        if words is not None and self.most_are(read_words, words):
+        if words is not None and self.most_are(cells.read_words, words):
             return words
         strings = [c for c in free if self._holds_text(c) and not c.startswith(_INDEX)]
         # A number in a line of names means that it is data: words and frequencies, say.
-        if len(strings) != 1 or (header and any(map(is_number, self._free))):
+        if len(strings) != 1 or (header and any(map(cells.is_number, self._free))):
             advice = " (--no-header where the first line is data)" if header else ""
             raise DataError(
                 f"which column of {name} holds the text is not clear; pass --text-column with one of "
@@ -219,9 +208,9 @@ class Texts:
         return strings[0]
 
     def _holds_text(self, column: str) -> bool:
-        cells = [cell for row in self._first if (cell := row.cells.get(column)) not in (None, "")]
-        strings = all(isinstance(cell, str) for cell in cells)
-        return bool(cells) and strings and not all(map(is_number, cells))
+        filled = [cell for row in self._first if (cell := row.cells.get(column)) not in (None, "")]
+        strings = all(isinstance(cell, str) for cell in filled)
+        return bool(filled) and strings and not all(map(cells.is_number, filled))
 
 
 class LabelledTexts(Texts):
@@ -245,11 +234,13 @@ class LabelledTexts(Texts):
             return None
         cell, classes = row.cells.get(self.label), self._table.classes.get(self.label, ())
         if self._context is not None:
-            return read_answers(self.read_cell(row, self._context), cell, row.where)
-        words = read_words(row.cells.get(self.text)) if self._tags else None
+            return cells.read_answers(self.read_cell(row, self._context), cell, row.where)
+        words = cells.read_words(row.cells.get(self.text)) if self._tags else None
         if words is not None:
-            return read_tags(words, cell, classes, row.where)
-        return read_labels(cell, classes, row.where) if isinstance(cell, list) else super().read_label(row)
+            return cells.read_tags(words, cell, classes, row.where)
+        return (
+            cells.read_labels(cell, classes, row.where) if isinstance(cell, list) else super().read_label(row)
+        )
 
     def _choose_question(self) -> bool:
         answers = self.label if self.label is not None else self.find(ANSWERS)
@@ -271,7 +262,7 @@ class LabelledTexts(Texts):
 
     def _choose_words(self) -> bool:
         words = self.text if self.text is not None else self.find(WORDS, self.label)
-        if self.pair is not None or words is None or not self.most_are(read_words, words):
+        if self.pair is not None or words is None or not self.most_are(cells.read_words, words):
             return False
         lists = [c for c in self._free if c != words and self.most_are(_as_list, c)]
         tags = self.label if self.label is not None else find_usual(TAGS, lists)
@@ -283,9 +274,11 @@ class LabelledTexts(Texts):
 
     def _are_aligned(self, words: str, tags: str) -> bool:
         """Tell whether most lists of labels are as long as the words beside them: others are of the text."""
-        rows = ([_as_list(row.cells.get(column)) for column in (words, tags)] for row in self._first)
+        rows = ((row.cells.get(words), row.cells.get(tags)) for row in self._first)
         alike = [
-            len(texts) == len(labels) for texts, labels in rows if texts is not None and labels is not None
+            len(texts) == len(labels)
+            for texts, labels in rows
+            if isinstance(texts, list) and isinstance(labels, list)
         ]
         return 2 * sum(alike) > len(alike)
 
@@ -308,9 +301,8 @@ class GoldLinks(Texts):
         target = self.read_cell(row, self.label, option="--target-column")
         if text is None:
             return None
-        return Document(
-            text, pair, target, read_annotation(row.cells, row.where, list_texts(text, pair, target))
-        )
+        annotation = read_annotation(row.cells, row.where, list_texts(text, pair, target))
+        return Document(text, pair, target, annotation)
 
 
 class RelatedTexts(Texts):
@@ -348,10 +340,7 @@ class Contrasts(Texts):
 
     def read_row(self, row: Row) -> Document:
         clean, corrupted = (self.read_cell(row, column) or "" for column in (self.text, self.pair))
-        answer, other = (
-            None if column is None else read_label(row.cells.get(column), row.where, column)
-            for column in (self.label, self._other)
-        )
+        answer, other = (self.read_value(row, column) for column in (self.label, self._other))
         return Document(clean, label=Contrast(corrupted, answer, other))
 
 

@@ -63,16 +63,9 @@ class Source:
 
 @dataclass(frozen=True)
 class OpenSource:
-    """Text ready to be read.
+    """Text ready to be read."""
 
-    Attributes:
-        documents: The documents, which can be read once; or a folder of images or sound.
-        name: What the ``dataset`` column says.
-        described: What goes on record.
-        kind: "text", "image", "sound", or "image+text" where both are read together.
-    """
-
-    documents: Any
-    name: str
-    described: dict[str, Any]
-    kind: str = "text"
+    documents: Any  # which can be read once; or a folder of images or sound
+    name: str  # what the ``dataset`` column says
+    described: dict[str, Any]  # what goes on record
+    kind: str = "text"  # or "image", "sound", or "image+text" where both are read together

@@ -91,10 +91,7 @@ class Window:
 def split_annotation(
     annotation: Annotation, windows: Sequence[Window], texts: Mapping[Where, str]
 ) -> Iterator[TokenAnnotation]:
-    """Give each window of a document the words and links that lie in it whole.
-
-    The windows are in their order; they share the alignment, and no token.
-    """
+    """Give each window of a document, in order, the words and links that lie in it whole."""
     starts = [window.first for window in windows]
     alignment = windows[0].alignment
     words: list[list[tuple[Span, TokenSpan]]] = [[] for _ in windows]
@@ -125,11 +122,8 @@ def split_annotation(
 def _describe_words(
     words: Iterable[tuple[Span, TokenSpan]], annotation: Annotation, texts: Mapping[Where, str]
 ) -> dict[str, Any]:
-    """Give the tokens of words, ordered by their ends, a number for each spelling, and parts of speech.
-
-    So the words that remain where the last tokens are cut off are the first ones. Of words with the very same
-    tokens the first is kept.
-    """
+    """Give the tokens of words, ordered by their ends, a number for each spelling, and parts of speech."""
+    # Of words with the very same tokens the first is kept.
     first: dict[TokenSpan, Span] = {}
     for word, here in words:
         first.setdefault(here, word)
@@ -145,13 +139,9 @@ def _describe_words(
 
 
 def convert_link(link: Link | TokenLink, source: Find, target: Find, asks: Asks = "both") -> TokenLink | None:
-    """Find a link by tokens.
+    """Find a link by tokens; None where the source or every right answer is gone, or only these are left.
 
-    ``asks``: who can be asked. Asked backward, a link has no guesses, and one with candidates can't be
-    asked.
-
-    Returns:
-        The link; None where the source or every right answer is gone, or only right answers are left.
+    ``asks``: who can be asked. Asked backward, a link has no guesses; one with candidates can't be asked.
     """
     begins = source(link.source)
     if begins is None or (asks == "backward" and link.candidates):
@@ -166,11 +156,8 @@ def convert_link(link: Link | TokenLink, source: Find, target: Find, asks: Asks 
     candidates = find_spans(target, link.candidates)
     if len(candidates) < len(link.candidates) and set(candidates) <= set(right):
         return None
-    guesses = tuple(
-        (rule, here)
-        for rule, guess in (() if asks == "backward" else link.guesses)
-        if (here := target(guess)) is not None
-    )
+    rules = () if asks == "backward" else link.guesses
+    guesses = tuple((rule, here) for rule, guess in rules if (here := target(guess)) is not None)
     return TokenLink(begins, right[0], link.label, candidates, right[1:], guesses, asks)
 
 
@@ -231,11 +218,9 @@ def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation
         "parts_of_speech": encoder.parts_of_speech[: len(words)],
     }
     inside, across = (tuple(link for link in links if link is not None) for links in (inside, across))
-    cut = encoder.cut or len(words) < len(encoder.words)
-    decoder = TokenAnnotation(links=inside, cut=cut, **known)
-    return DecoderAnnotation(
-        decoder, TokenAnnotation(links=across, same=True, **known, **_describe_keys(encoder))
-    )
+    decoder = TokenAnnotation(links=inside, cut=encoder.cut or len(words) < len(encoder.words), **known)
+    cross = TokenAnnotation(links=across, same=True, **known, **_describe_keys(encoder))
+    return DecoderAnnotation(decoder, cross)
 
 
 def annotate_target(
@@ -263,14 +248,9 @@ def annotate_target(
     words = [word for word in annotation.words if target.has_tokens(word)]
     there = [(word, here) for word in words if (here := read(word)) is not None]
     known, cut = _describe_words(there, annotation, {"target": text}), len(there) < len(words)
-    cross = TokenAnnotation(
-        links=tuple(across),
-        number=encoder.number,
-        cut=cut or encoder.cut,
-        **known,
-        **_describe_keys(encoder),
-    )
-    return DecoderAnnotation(TokenAnnotation(links=tuple(inside), cut=cut, **known), cross, lost, unasked)
+    decoder = TokenAnnotation(links=tuple(inside), cut=cut, **known)
+    known |= {"number": encoder.number, "cut": cut or encoder.cut} | _describe_keys(encoder)
+    return DecoderAnnotation(decoder, TokenAnnotation(links=tuple(across), **known), lost, unasked)
 
 
 def _describe_keys(encoder: TokenAnnotation) -> dict[str, Any]:

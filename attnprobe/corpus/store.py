@@ -21,13 +21,12 @@ from attnprobe.sums.documents import name_documents
 
 
 class Spool:
-    """Bytes in an unnamed temporary file, which several threads may read.
+    """Bytes in an unnamed temporary file, which several threads may read, and which ends with the process.
 
-    The file disappears when the spool is closed or the process ends, however it ends.
+    Errors say that ``what`` does not fit the disk.
     """
 
     def __init__(self, what: str) -> None:
-        """Open an empty one; errors say ``what`` does not fit the disk."""
         self._what = what
         with self._explain_full_disk():
             self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
@@ -72,23 +71,16 @@ Annotations = tuple[TokenAnnotation | None, TokenAnnotation | None]
 class SequenceStore(Spool):
     """Token ids in an unnamed temporary file, and in memory only how long each sequence is.
 
-    One pass writes the sequences and counts token types; then any sequence can be read back in
-    any order.
-
-    Attributes:
-        counts: How often each token occurs, by its id.
-        labels: Those of sequences that have one.
-        annotated: Whether a sequence has an annotation.
-        groups: What the groups are called in which sequences count.
+    One pass writes the sequences and counts token types; then any sequence can be read, in any order.
     """
 
     def __init__(self, vocabulary: int) -> None:
         """Open an empty store for token ids below ``vocabulary``."""
         super().__init__("The tokenised text")
-        self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)
+        self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)  # of each token, by its id
         self.labels: dict[int, Label] = {}
-        self.annotated = False
-        self.groups: list[str] = []
+        self.annotated = False  # whether a sequence has an annotation
+        self.groups: list[str] = []  # the names of those in which sequences count
         self._numbers_of_groups = array("i")
         self._starts, self._ends = array("q"), array("q")
         self._seconds, self._lengths = array("i"), array("i")
@@ -175,8 +167,7 @@ def replace_repeated(
 ) -> NDArray[np.integer]:
     """Put another token in the place of each that came before in a sequence; each is a different one.
 
-    They are drawn from the tokens alone. So they are the same in whatever batch, process or resumed run the
-    sequence is read.
+    They are drawn from the tokens alone, so they are the same in every batch, process and resumed run.
 
     >>> ids = replace_repeated(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
     >>> ids[[0, 1, 2, 5]].tolist(), sorted(ids[3:5].tolist())
@@ -195,12 +186,9 @@ def replace_repeated(
 def shuffle_tokens(
     ids: NDArray[np.int32], fixed: NDArray[np.bool_], parts: NDArray[np.integer], seed: int
 ) -> NDArray[np.int32]:
-    """Put the tokens of a sequence in a random order, each part within itself.
+    """Put the tokens of a sequence in a random order, each of the ``parts`` (position,) within itself.
 
-    The order is drawn from the seed and the tokens alone. So it is the same in whatever batch, process, job
-    or resumed run the sequence is read.
-
-    ``parts``: the number of the part that each belongs to (position,); tokens stay in theirs.
+    It is drawn from the seed and the tokens alone, so it is the same in every batch, process and resumed run.
 
     >>> ids, fixed = np.array([2, 7, 8, 9, 3], np.int32), np.array([True, False, False, False, True])
     >>> shuffled = shuffle_tokens(ids, fixed, np.zeros(5, int), seed=42)

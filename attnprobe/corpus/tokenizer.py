@@ -87,21 +87,14 @@ def ask_offsets(tokenizer: Any) -> dict[str, bool]:
 
 @dataclass(frozen=True)
 class Frame:
-    """The special tokens a tokenizer puts around a text: ids before it and ids after it.
-
-    Windows of a long document are framed by hand. The frame is read off a probe that the tokenizer knows,
-    and ``check`` holds it against real texts.
-    """
+    """The special tokens a tokenizer puts around a text, by which windows of a long document are framed."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Frame":
-        """Compare a probe with and without special tokens.
-
-        A probe must give tokens, and none of those that frame an empty text.
-        """
+        """Compare a probe, none of whose tokens frames an empty text, with and without special tokens."""
         special = set(getattr(tokenizer, "all_special_ids", ()))
         ordinary = (token for token in range(len(tokenizer)) if token not in special)
         spelled = (tokenizer.decode([token]).strip() for token in islice(ordinary, _MOST_PROBES))

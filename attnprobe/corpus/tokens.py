@@ -71,8 +71,7 @@ class SequenceReader:
 
     A longer document is cut into windows that do not overlap, each framed like a text of its own; with
     ``truncate`` only the first is kept. A pair that is too long is truncated, longest first. A ``prompt``
-    (``role_prompts`` for queries and passages) stands before each window; words and links count characters
-    without it.
+    (``role_prompts`` for queries and passages) stands before each window, and no characters of it count.
     """
 
     def __init__(
@@ -182,7 +181,7 @@ class SequenceReader:
         """Read two texts as one sequence; where the second answers the first, none without an answer."""
         annotation, answers, whole = document.annotation, None, None
         text, before = self.prompt + document.text, len(self.prompt)
-        options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
+        options: dict[str, Any] = dict.fromkeys(("return_token_type_ids", "return_special_tokens_mask"), True)
         options["verbose"] = False
         if annotation is not None:
             answers = annotation.answers
@@ -277,5 +276,4 @@ def _split_chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         if len(chunk) >= CHUNK_DOCUMENTS or characters >= CHUNK_CHARACTERS:
             yield chunk
             chunk, characters = [], 0
-    if chunk:
-        yield chunk
+    yield chunk

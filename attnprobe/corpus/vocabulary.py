@@ -71,16 +71,11 @@ def find_special_ids(tokenizer: Tokenizer) -> set[int]:
 def list_ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
     """List the ids of pieces of text below ``known``, which the model has embeddings for.
 
-    Without special tokens, tokens that were added to the vocabulary, and those that are named like none of a
-    text: [unused12], <extra_id_0>.
+    Special and added tokens, and those that are called like [unused12] or <extra_id_0>, are no text.
     """
     left = {*getattr(tokenizer, "all_special_ids", ()), *getattr(tokenizer, "added_tokens_decoder", ())}
-    names = tokenizer.convert_ids_to_tokens(list(range(min(known, len(tokenizer)))))
-    return [
-        token
-        for token, name in enumerate(names)
-        if token not in left and name and not _NO_TEXT.fullmatch(name)
-    ]
+    names = enumerate(tokenizer.convert_ids_to_tokens(list(range(min(known, len(tokenizer))))))
+    return [token for token, name in names if token not in left and name and not _NO_TEXT.fullmatch(name)]
 
 
 def spell_token(tokenizer: Tokenizer, token: int) -> str:
@@ -110,19 +105,16 @@ RARE_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Rarity:
-    """How frequent token types are, each (id,).
+    """How frequent token types are, each (id,); special tokens have rank and order -1.
 
     Attributes:
-        rank: How many types are more frequent; -1 for special tokens.
-        order: A place of its own for each type; -1 for special tokens.
-        rare: Which part of it counts as rare.
         once: Which share of the tokens is of types that occur once, where these tie at the border of rare
             ones, so that the text is too small to say what is rare; None where they don't.
     """
 
-    rank: NDArray[np.int64]
-    order: NDArray[np.int64]
-    rare: NDArray[np.float32]
+    rank: NDArray[np.int64]  # how many types are more frequent
+    order: NDArray[np.int64]  # a place of its own for each type
+    rare: NDArray[np.float32]  # which part of it counts as rare
     once: float | None = None
 
     @property

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
+from attnprobe.corpus.coreference import read_coreference
 from attnprobe.corpus.links import NEAREST, SAME_WORD
-from attnprobe.corpus.open import read_coreference
 from attnprobe.errors import AttnprobeError
 
 DECLARED = "# global.Entity = eid-etype-head-other"
@@ -147,6 +147,16 @@ def test_a_head_is_looked_for_where_none_is_declared_or_it_lies_outside():
         rows += [row(5, "saw", "VERB", 0), row(6, "me", "PRON", 5, "Entity=(e2)")]
         rows += [row(7, "itself", "PRON", 5, "Entity=(e1)")]
         assert [link[1:3] for link in told(read([DECLARED, *rows])[0])] == [("itself", expected)]
+
+
+def test_older_names_of_the_fields():
+    rows = [
+        row(1, "a", "X", 0, "Entity=(person-1-new"),
+        row(2, "b", "X", 1, "Entity=person-1)(place-2-new)"),
+        row(3, "c", "X", 1, "Entity=(person-1-giv)"),
+    ]
+    lines = ["# global.Entity = entity-GRP-infstat", *rows]
+    assert [link[1:3] for link in told(read(lines)[0])] == [("c", "a")]
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,18 @@
-"""CorefUD: CoNLL-U with mentions as brackets in ``Entity=``, a document at a time."""
+"""Coreference: CorefUD, with mentions as brackets in ``Entity=``, and GAP, with a pronoun and two names."""
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from attnprobe.corpus.conllu import Sentence, parse_conllu
-from attnprobe.corpus.document import Annotation, Document, Span
-from attnprobe.corpus.links import NOMINAL, OTHER, PRONOUN, PROPER, Mention, link_mentions
-from attnprobe.corpus.streams import shorten
+from attnprobe.corpus.conllu import Sentence, looks_like_conllu, parse_conllu
+from attnprobe.corpus.document import SEVERAL, Annotation, Document, Span
+from attnprobe.corpus.links import NOMINAL, OTHER, PRONOUN, PROPER, Mention, link_antecedent, link_mentions
+from attnprobe.corpus.schema import require
+from attnprobe.corpus.streams import peek_lines, shorten, strip_ends, strip_packing
 from attnprobe.errors import DataError
 
 _DECLARED = re.compile(r"#\s*global\.Entity\s*=\s*(\S+)")
@@ -21,6 +23,13 @@ _PART = re.compile(r"(?P<entity>.+)\[(?P<part>[0-9]{1,6})/(?P<parts>[0-9]{1,6})\
 #: What the entity's number is called: GUM had another name for it, and numbers that are unique in a document.
 _ENTITY = ("eid", "GRP")
 _KINDS = {"PRON": PRONOUN, "PROPN": PROPER, "NOUN": NOMINAL}
+#: The columns of GAP that are read; a file has two more, an identifier and an address.
+_GAP = ("Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref")
+#: The gender of each pronoun, as its scorer has it.
+_GENDERS = {
+    **dict.fromkeys(("she", "her", "hers"), "feminine"),
+    **dict.fromkeys(("he", "him", "his"), "masculine"),
+}
 
 
 def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> Iterator[Document]:
@@ -73,14 +82,13 @@ class _Node(NamedTuple):
 
 
 class _Text:
-    """A document that grows sentence by sentence.
+    """A document that grows sentence by sentence; ``fields`` are those that ``# global.Entity`` declares.
 
     Mentions may nest, cross each other and go on in the next sentence. A closing bracket closes the mention
     of its entity that was opened last.
     """
 
     def __init__(self, name: str, fields: Sequence[str], group: str | None) -> None:
-        """Begin a document of a file; brackets have the ``fields`` that ``# global.Entity`` declares."""
         self.nodes: list[_Node] = []
         self.fields = fields
         self._name, self._group_comment = name, group
@@ -177,9 +185,7 @@ class _Text:
         """Give the document, or None if it has no link; refuse mentions that were never closed."""
         if unfinished := [mention for mentions in self._unfinished.values() for mention in mentions]:
             first = min(unfinished, key=lambda mention: (mention.begin is None, mention.line))
-            told = (
-                "that is never closed" if first.begin is not None else f"without all its {first.parts} parts"
-            )
+            told = f"without all its {first.parts} parts" if first.begin is None else "that is never closed"
             raise self._refuse(first.line, f"a mention of {shorten(first.entity)!r} {told}")
         links = link_mentions([mention for mention in map(self._read_mention, self._mentions) if mention])
         if not links:
@@ -215,3 +221,110 @@ class _Text:
 def _is_range(number: Any) -> bool:
     """Tell the number of a multi-word token, such as 3-4."""
     return isinstance(number, tuple) and number[1] == "-"
+
+
+def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Iterator[Document]:
+    """Read the snippets of a GAP file, each with a link from its pronoun to the right one of two names.
+
+    A name stands for its last word. The link is labelled ``pronoun`` and with the pronoun's gender. Rows in
+    which neither name is right are left out. ``group`` is the column of the group that a snippet counts in.
+
+    References:
+        Webster et al. (2018), Mind the GAP: a balanced corpus of gendered ambiguous pronouns.
+    """
+    rows = ((number, line.split("\t")) for number, line in enumerate(strip_ends(lines), 1) if line.strip())
+    _, header = next(rows, (0, []))
+    if not header:
+        return
+    usual = {column.casefold(): column for column in _GAP}  # letter case does not count
+    columns = [usual.get(cell.strip().casefold(), cell) for cell in header]
+    if missing := [column for column in _GAP if columns.count(column) != 1]:
+        raise DataError(
+            f"{name} is no file of GAP, the only table that coreference reads: it has no column "
+            f"{missing[0]!r}, or two of it. attnprobe links reads links of your own from JSON lines."
+        )
+    if group is not None:
+        require(group, columns, name)
+    number, documents = 1, 0
+    for number, row in rows:
+        where = f"line {number} of {name}"
+        if len(row) != len(columns):
+            raise DataError(
+                f"{where} has {len(row)} cells under a header of {len(columns)}; part them by single tabs."
+            )
+        cells = dict(zip(columns, row, strict=True))
+        if (annotation := _annotate(cells, where)) is not None:
+            documents += 1
+            counts_in = None if group is None else cells[group].strip() or None
+            yield Document(cells["Text"], annotation=annotation, group=counts_in)
+    if number > 1 and not documents:
+        raise DataError(
+            f"{name} holds no row in which A or B is the antecedent and both are words of their own; give "
+            "rows that do."
+        )
+
+
+def _annotate(cells: Mapping[str, str], where: str) -> Annotation | None:
+    """Link a pronoun to its antecedent; None where neither name is right, or both share words with it."""
+    pronoun = cells["Pronoun"]
+    right = {name: cells[f"{name}-coref"].strip().casefold() for name in ("A", "B")}
+    for name, cell in right.items():
+        if cell not in {"true", "false"}:
+            raise DataError(f"{where} has {shorten(repr(cell))} for {name}-coref; write TRUE or FALSE.")
+    if "true" not in right.values():
+        return None
+    source = Mention(_find_words(cells, "Pronoun", where), pronoun, True, PRONOUN)
+    names = []
+    for name in ("A", "B"):
+        span, words = _find_words(cells, name, where), cells[name].split()
+        parts = list(re.finditer(r"\S+", cells[name]))
+        last = ([part for part in parts if any(map(str.isalnum, part[0]))] or parts)[-1]
+        head = Span(span.start + last.start(), span.start + last.end())
+        names.append(Mention(head, words[-1], right[name] == "true", PROPER, text=" ".join(words)))
+    gender = _GENDERS.get(pronoun.casefold())
+    label = PRONOUN if gender is None else f"{PRONOUN}{SEVERAL}{gender}"
+    link = link_antecedent(source, sorted(names, key=lambda mention: mention.head.start), label)
+    return None if link is None else Annotation(links=(link,))
+
+
+def _find_words(cells: Mapping[str, str], column: str, where: str) -> Span:
+    """Find a pronoun or a name where its offset says, and nowhere else."""
+    words, offset = cells[column], cells[f"{column}-offset"].strip()
+    start = int(offset) if re.fullmatch("[0-9]{1,9}", offset) else -1
+    if start < 0 or not words.strip() or not cells["Text"].startswith(words, start):
+        raise DataError(
+            f"{where} has {shorten(repr(words))} for {column}, which does not stand at {shorten(offset)} in "
+            "its text; offsets count Unicode code points from 0."
+        )
+    return Span(start, start + len(words))
+
+
+#: The formats of coreference by extension: what they are called, how they are read, and how they are told by
+#: their first line that is not blank.
+COREFERENCE: dict[str, tuple[str, Callable[..., Iterator[Document]], Callable[[str], bool]]] = {
+    ".conllu": ("CorefUD", read_corefud, looks_like_conllu),
+    ".tsv": ("GAP", read_gap, lambda first: "\t" in first),
+}
+
+
+def read_coreference(
+    lines: Iterable[str], name: str | PurePath, group: str | None = None
+) -> Iterator[Document]:
+    """Read documents with a link for every mention that has an antecedent.
+
+    ``name`` is the path of the file, or what errors call it; without an extension, the first line decides.
+    ``group`` is the column or the comment that says in which group a document counts.
+    """
+    first, lines = peek_lines(lines)
+    named = strip_packing(PurePath(name)).suffix.lower()
+    for extension, (_, read, begins) in COREFERENCE.items():
+        if extension == named or (named not in COREFERENCE and begins(first)):
+            return read(lines, str(name), group)
+    if first.strip():
+        raise DataError(f"{name} holds no coreference; give {list_coreference()}.")
+    return iter(())
+
+
+def list_coreference(word: str = "or") -> str:
+    """List the formats of coreference: CorefUD (.conllu) or GAP (.tsv)."""
+    return f" {word} ".join(f"{name} ({extension})" for extension, (name, _, _) in COREFERENCE.items())
