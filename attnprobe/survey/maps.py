@@ -153,7 +153,7 @@ def _find_picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[n
     if pixels is None or pixels.ndim != 4 or pixels.shape[1] != 3:  # cut into patches already
         return read_image(path)
     shown = pixels[0].double().cpu().numpy().transpose(1, 2, 0)
-    processor = getattr(checkpoint.processor, "own", None)
+    processor = getattr(checkpoint.processor, "inner", None)
     mean, spread = (getattr(processor, name, None) for name in ("image_mean", "image_std"))
     if getattr(processor, "do_normalize", False) and mean is not None and spread is not None:
         shown = shown * np.array(spread) + np.array(mean)

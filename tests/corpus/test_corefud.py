@@ -149,6 +149,16 @@ def test_a_head_is_looked_for_where_none_is_declared_or_it_lies_outside():
         assert [link[1:3] for link in told(read([DECLARED, *rows])[0])] == [("itself", expected)]
 
 
+def test_older_names_of_the_fields():
+    rows = [
+        row(1, "a", "X", 0, "Entity=(person-1-new"),
+        row(2, "b", "X", 1, "Entity=person-1)(place-2-new)"),
+        row(3, "c", "X", 1, "Entity=(person-1-giv)"),
+    ]
+    lines = ["# global.Entity = entity-GRP-infstat", *rows]
+    assert [link[1:3] for link in told(read(lines)[0])] == [("c", "a")]
+
+
 @pytest.mark.parametrize(
     "misc",
     ["(e1-x-1", "e1)", "(e1[1/2])", "(e1[2/2])", "(e1[3/2])", "(e1[1/2](e2)e1)", "(-x)", "(e1-x-first)",

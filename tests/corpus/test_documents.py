@@ -55,14 +55,3 @@ def test_documents_that_begin_alike_are_several(mark, tmp_path):
     assert len(set(found)) == 12
     path.write_text("".join(letters[3:]))
     assert [document.digest for document in read_documents(Source(str(path)))] == found[6:]
-
-
-def test_a_long_document_has_one_name(tmp_path):
-    path = tmp_path / "long.conll"
-    path.write_text(
-        "".join(f"-DOCSTART- O\n\n{'a O' if n else 'b O'}\n\n" + "c O\n\n" * 40 for n in range(2))
-    )
-    found = [document.digest for document in read_documents(Source(str(path)))]
-    assert len(found) == 82
-    assert len(set(found[:41])) == len(set(found[41:])) == 1
-    assert found[0] != found[41]

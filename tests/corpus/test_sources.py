@@ -149,6 +149,21 @@ def test_csv_quoting(write: Write) -> None:
     assert texts(path) == ['She said "no",\r\nand left', "it's 5\" wide"]
 
 
+def test_txt_splits_at_line_feeds_alone(write: Write) -> None:
+    odd = "a\u2028b\x0bc\x0cd\x85e\x1cf\rg"
+    assert texts(write("data.txt", f"{odd}\r\n\n  \n\tnext \n")) == [odd, "\tnext "]
+
+
+def test_tsv_quotes_are_characters(write: Write) -> None:
+    path = write("data.tsv", 'sentence\tlabel\n"You\'ll love it!\t1\n"a "" b"\t0\n')
+    assert texts(path) == ["\"You'll love it!", '"a "" b"']
+
+
+def test_header_is_stripped_and_short_or_blank_rows_are_passed_over(write: Write) -> None:
+    path = write("data.csv", "\nlabel , text \n\n1\n0,\n1,  \n0,one\n")
+    assert read(path, label_column="label") == [Document("one", None, "0")]
+
+
 def test_a_blank_before_a_quote(write: Write) -> None:
     """The blank is none of the text, nor is the quote; a cell without quotes stays as it is."""
     path = write("data.csv", '"id", "text", "label"\n1, "one, 1\nmore", "a"\n2,  "two ""2""", b\n')
@@ -166,11 +181,6 @@ def test_the_first_line_names_the_separator(write: Write) -> None:
     assert texts(write("b.csv", 'SEP=,\ntext,n\n"a, b",1\n')) == ["a, b"]
     assert "rename it to .csv" in refusal(write("a.tsv", "sep=,\ntext,n\na,1\n"))
     assert "line 4 of" in refusal(write("c.csv", "sep=,\ntext,n\na,1\nb,2,3\n"))
-
-
-def test_tsv_quotes_are_characters(write: Write) -> None:
-    path = write("data.tsv", 'sentence\tlabel\n"You\'ll love it!\t1\n"a "" b"\t0\n')
-    assert texts(path) == ["\"You'll love it!", '"a "" b"']
 
 
 @pytest.mark.parametrize(
@@ -392,6 +402,12 @@ def test_names_that_are_numbers(write: Write, extension: str) -> None:
     assert "--no-header" not in refusal(path)
 
 
+def test_one_column_is_no_title(write: Write) -> None:
+    assert texts(write("a.csv", "review,\none,\ntwo,\n"), text_column="1") == ["one", "two"]
+    assert texts(write("b.csv", ",review\n0,one\n1,two\n"), text_column="2") == ["one", "two"]
+    assert texts(write("c.csv", "review\none\ntwo\n")) == ["one", "two"]
+
+
 # ---- sheets
 
 
@@ -561,6 +577,12 @@ def test_hub_names_labels_of_words(fake_hub: FakeHub, monkeypatch: pytest.Monkey
     assert found == [Document("Ada ran", label=Tagged(("Ada", "ran"), ("B-PER", "O")))]
     found = read("org/set", split="train", find_labels=True, label_column="label")
     assert found == [Document("Ada ran", label=1)]
+
+
+def test_a_list_of_labels_that_is_not_one_for_each_word(write: Write) -> None:
+    rows = '{"text": "a b c", "tokens": ["a", "b", "c"], "labels": ["x", "y"]}\n{"text": "d", "labels": []}\n'
+    found = read(write("data.jsonl", rows), find_labels=True)
+    assert found == [Document("a b c", label=("x", "y")), Document("d", label=())]
 
 
 def test_words_that_do_not_count(write: Write) -> None:

@@ -32,11 +32,6 @@ SPANISH = """1-3\tdámelo\t_\t_\t_\t_\t_\t_\t_\t_
 3\tlo\tél\tPRON\t_\t_\t1\tobj\t_\t_
 4\tya\tya\tADV\t_\t_\t1\tadvmod\t_\t_
 """
-JAPANESE = """# text = 猫が寝る
-1\t猫\t猫\tNOUN\t_\t_\t3\tnsubj\t_\tSpaceAfter=No
-2\tが\tが\tADP\t_\t_\t1\tcase\t_\tSpaceAfter=No
-3\t寝る\t寝る\tVERB\t_\t_\t0\troot\t_\tSpaceAfter=No
-"""
 
 
 def read(sentence):

@@ -32,12 +32,7 @@ VISION: dict[str, Any] = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
     "image_size": 32, "patch_size": 8,
 }  # fmt: skip
-TURNED = {"rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}}
-QWEN = {
-    "image_token_id": IDS["<|image_pad|>"], "video_token_id": IDS["<|video_pad|>"],
-    "vision_start_token_id": IDS["<|vision_start|>"], "vision_end_token_id": IDS["<|vision_end|>"],
-}  # fmt: skip
-PADS = {"image_token": "<|image_pad|>", "video_token": "<|video_pad|>"}
+
 
 #: A configuration, an image processor, the class of the processor, what it is given, names of tokens.
 Parts = tuple[Any, Any, str, dict[str, Any], dict[str, str]]
@@ -59,16 +54,6 @@ def _llava() -> Parts:
     return config, eye, "LlavaProcessor", own, {"image_token": "<image>"}
 
 
-def _qwen(kind: str, name: str, vision: dict[str, Any], **marks: str) -> Parts:
-    config = getattr(transformers, f"{name}Config")(
-        text_config=TEXT | TURNED,
-        vision_config={"depth": 2, "num_heads": 2, "patch_size": 8} | vision,
-        **QWEN,
-    )
-    eye = _eye("qwen2_vl", "Qwen2VLImageProcessorPil", min_pixels=256, max_pixels=2048, patch_size=8)
-    return config, eye, f"{kind}Processor", {}, PADS | marks
-
-
 def _gemma3() -> Parts:
     eye = _eye("gemma3", "Gemma3ImageProcessorPil", size=SQUARE)
     text = TEXT | {"sliding_window": 64, "query_pre_attn_scalar": 8}
@@ -86,17 +71,6 @@ def _gemma3() -> Parts:
     return config, eye, "Gemma3Processor", {"image_seq_length": 4}, marks
 
 
-def _paligemma() -> Parts:
-    eye = transformers.SiglipImageProcessorPil(size=SQUARE)
-    eye.image_seq_length = 16
-    config = transformers.PaliGemmaConfig(
-        text_config=transformers.GemmaConfig(**TEXT | {"vocab_size": 2000}),
-        vision_config=transformers.SiglipVisionConfig(**VISION), image_token_index=IDS["<image>"],
-        projection_dim=32, hidden_size=32,
-    )  # fmt: skip
-    return config, eye, "PaliGemmaProcessor", {}, {"image_token": "<image>"}
-
-
 def _idefics3() -> Parts:
     edge = {"longest_edge": 32}
     eye = _eye("idefics3", "Idefics3ImageProcessorPil", size=edge, max_image_size=edge)
@@ -107,66 +81,14 @@ def _idefics3() -> Parts:
     return config, eye, "Idefics3Processor", {"image_seq_len": 4}, {}
 
 
-def _internvl() -> Parts:
-    eye = _eye("got_ocr2", "GotOcr2ImageProcessorPil", size=SQUARE, crop_to_patches=False)
-    config = transformers.InternVLConfig(
-        text_config=transformers.Qwen2Config(**TEXT), image_token_id=IDS["<IMG_CONTEXT>"],
-        vision_config=VISION | {"image_size": [32, 32], "patch_size": [8, 8]}, downsample_ratio=0.5,
-    )  # fmt: skip
-    marks = {
-        "start_image_token": "<img>",
-        "end_image_token": "</img>",
-        "context_image_token": "<IMG_CONTEXT>",
-    }
-    return config, eye, "InternVLProcessor", {"image_seq_length": 4}, marks | {"video_token": "<video>"}
+KINDS: dict[str, Callable[[], Parts]] = {"llava": _llava, "gemma3": _gemma3, "idefics3": _idefics3}
 
 
-#: How the sizes of TEXT are called in models that read both as one encoder.
-JOINT = {
-    "vocab_size": len(IDS) + 8, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "max_position_embeddings": 24, "pad_token_id": 0,
-}  # fmt: skip
-
-
-def _blip2() -> Parts:
-    names = {"intermediate_size": "ffn_dim"}
-    text = {names.get(name, name): value for name, value in TEXT.items()}
-    config = transformers.Blip2Config(
-        vision_config=VISION, qformer_config=JOINT | {"encoder_hidden_size": VISION["hidden_size"]},
-        text_config=text | {"model_type": "opt", "word_embed_proj_dim": TEXT["hidden_size"]},
-        num_query_tokens=6, image_token_id=IDS["<image>"],
-    )  # fmt: skip
-    eye = _eye("blip", "BlipImageProcessorPil", size=SQUARE)
-    return config, eye, "Blip2Processor", {"num_query_tokens": 6}, {}
-
-
-KINDS: dict[str, Callable[[], Parts]] = {
-    "llava": _llava,
-    "blip-2": _blip2,
-    "gemma3": _gemma3,
-    "paligemma": _paligemma,
-    "idefics3": _idefics3,
-    "internvl": _internvl,
-    "qwen2_vl": lambda: _qwen("Qwen2VL", "Qwen2VL", {"embed_dim": 16, "hidden_size": 32, "mlp_ratio": 2}),
-    "qwen2_5_vl": lambda: _qwen(
-        "Qwen2_5_VL", "Qwen2_5_VL",
-        {"hidden_size": 16, "out_hidden_size": 32, "intermediate_size": 24, "fullatt_block_indexes": [1],
-         "window_size": 32},
-    ),
-    "qwen3_vl": lambda: _qwen(
-        "Qwen3VL", "Qwen3VL",
-        {"hidden_size": 16, "out_hidden_size": 32, "intermediate_size": 24, "num_position_embeddings": 16,
-         "deepstack_visual_indexes": [0, 1]},
-        vision_bos_token="<|vision_start|>", vision_eos_token="<|vision_end|>",
-    ),
-}  # fmt: skip
-
-
-def spell(frame: str = "<s> $A", **marks: str) -> PreTrainedTokenizerFast:
+def spell(**marks: str) -> PreTrainedTokenizerFast:
     whole = Tokenizer(models.WordLevel(IDS, unk_token="[UNK]"))
     whole.pre_tokenizer = pre_tokenizers.Whitespace()
     whole.post_processor = processors.TemplateProcessing(
-        single=frame, special_tokens=[("<s>", 2), ("</s>", 3)]
+        single="<s> $A", special_tokens=[("<s>", 2), ("</s>", 3)]
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=whole, pad_token="[PAD]", unk_token="[UNK]", bos_token="<s>", eos_token="</s>",
@@ -187,9 +109,8 @@ def save(name: str, folder: Path, change: Callable[[Any], None] = lambda _: None
             weight.add_(torch.randn_like(weight) * 0.1)
     change(model)
     model.save_pretrained(folder)
-    if eye is not None:
-        eye.save_pretrained(folder)
-        (folder / "processor_config.json").write_text(json.dumps({"processor_class": processor, **own}))
+    eye.save_pretrained(folder)
+    (folder / "processor_config.json").write_text(json.dumps({"processor_class": processor, **own}))
     spell(**marks).save_pretrained(folder)
     return folder
 

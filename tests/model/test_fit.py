@@ -1,5 +1,6 @@
 """Weights and a configuration that speak of different models: said in a sentence, or refused in one."""
 
+import copy
 import json
 import shutil
 from collections.abc import Callable
@@ -8,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from transformers import BertForMaskedLM
 
 import attnprobe
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.model.configuration import describe_unread_layers
 from attnprobe.model.load import load_checkpoint
+from attnprobe.model.task_heads import MASKED_LM
 
 Saved = Callable[[str], Path]
 
@@ -51,6 +54,20 @@ def test_layers_left_out(edited: Callable[..., Path], name: str, changes: Any, s
 @pytest.mark.parametrize("name", ["bert", "albert", "t5"])
 def test_nothing_is_said_of_a_checkpoint_that_is_whole(saved: Saved, name: str):
     assert load_checkpoint(str(saved(name))).remarks == ()
+
+
+def test_with_a_task_head(tiny: Callable[[str], Any], tmp_path: Path):
+    """The names of weights then begin with that of the base model; of the head itself nothing is said."""
+    base, tokenizer = tiny("bert")
+    BertForMaskedLM(copy.deepcopy(base.config)).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    assert load_checkpoint(str(tmp_path)).remarks == ()
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"num_hidden_layers": 2}))
+    for heads in ((), (MASKED_LM,)):
+        found = load_checkpoint(str(tmp_path), heads=heads)
+        assert (found.head is None) == (not heads)
+        assert "layer 2 is not measured" in found.remarks[0]
 
 
 class TestOrdinary:

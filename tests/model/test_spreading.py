@@ -62,6 +62,14 @@ class TestOnDisk:
 
 
 @needs_accelerate
+def test_gradients_through_weights_on_disk(saved: Saved):
+    folder, options = str(saved("bert")), {"objective": "representation"}
+    spread = attnprobe.importance(folder, TEXTS, device_map=PARTS["bert"], **options)
+    plain = attnprobe.importance(folder, TEXTS, **options)
+    np.testing.assert_allclose(numbers(spread), numbers(plain), rtol=1e-6, atol=1e-7)
+
+
+@needs_accelerate
 def test_handed_over(saved: Saved):
     """A loaded model that is offloaded already: its weights lie in the main memory between passes."""
     import accelerate

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
+from transformers import AutoModel
 
 from attnprobe.corpus.document import Document
 from attnprobe.findings.comparison import ModelComparison
@@ -120,6 +121,19 @@ def test_an_encoder_and_an_encoder_with_a_decoder_share_the_encoder(tiny):
 
 
 # Word by word
+
+
+def test_models_of_other_shapes_have_pairs_and_no_heads_of_one_number(tiny):
+    model, tokenizer = tiny("bert")
+    config = copy.deepcopy(model.config)
+    config.num_attention_heads, config.num_hidden_layers = 2, 4
+    torch.manual_seed(0)
+    other = AutoModel.from_config(config).eval()
+    found = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:4])
+    (kind,) = found.shared.kinds
+    assert found.pairs[kind].average.shape == (12, 8)
+    assert found.numbered is None
+    assert not found.shared.alike
 
 
 def test_maps_of_words_are_sums_over_keys_and_means_over_queries(tiny):

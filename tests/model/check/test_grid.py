@@ -34,8 +34,15 @@ def checkpoint(name: str, *shape: int, given: str = "pixel_values", **changes: A
 
 
 AST = "audio-spectrogram-transformer"
-HEARD = {"given": "input_values"}
-OVERLAPPING = {"num_mel_bins": 21, "max_length": 65, "frequency_stride": 6, "time_stride": 5}
+
+
+OVERLAPPING = {
+    "given": "input_values",
+    "num_mel_bins": 21,
+    "max_length": 65,
+    "frequency_stride": 6,
+    "time_stride": 5,
+}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -46,7 +53,7 @@ OVERLAPPING = {"num_mel_bins": 21, "max_length": 65, "frequency_stride": 6, "tim
         (partial(checkpoint, "dinov3_vit", 3, 32, 48, num_register_tokens=2), Grid(3, 4, 6)),
         (partial(checkpoint, "vit_mae", 3, 32, 32, mask_ratio=0.75), Grid(1, 4, 4)),
         # Patches that overlap, and leave rows and columns unread at the borders, as those of the real one.
-        (partial(checkpoint, AST, 65, 21, **HEARD, **OVERLAPPING), Grid(2, 3, 12)),
+        (partial(checkpoint, AST, 65, 21, **OVERLAPPING), Grid(2, 3, 12)),
     ],
     ids=lambda value: str(value.args) if isinstance(value, partial) else "",
 )  # fmt: skip
