@@ -16,8 +16,9 @@ from attnprobe.corpus.streams import peek_lines, shorten, strip_ends, strip_pack
 from attnprobe.errors import DataError
 
 _DECLARED = re.compile(r"#\s*global\.Entity\s*=\s*(\S+)")
-#: An opening bracket with its fields, closed at once or later; or a closing bracket with its entity.
-_BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)")
+#: An opening bracket with its fields, closed at once or later; or a closing bracket with its entity. What has
+#: no bracket matches too, and is refused: a search for the closing one, from every letter, would take long.
+_BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)?")
 #: The entity of a part of a mention that is not in one piece: e5[1/2].
 _PART = re.compile(r"(?P<entity>.+)\[(?P<part>[0-9]{1,6})/(?P<parts>[0-9]{1,6})\]")
 #: What the entity's number is called: GUM had another name for it, and numbers that are unique in a document.
@@ -139,7 +140,7 @@ class _Text:
                 "in it; write '# global.Entity = eid-etype-head-other' or the like before the first sentence."
             )
         chunks = _BRACKET.findall(brackets)
-        if "".join(chunks) != brackets:
+        if "".join(chunks) != brackets or not all(chunk[0] == "(" or chunk[-1] == ")" for chunk in chunks):
             raise self._refuse(line, f"Entity={shorten(brackets)}, not made of brackets like (e1 and e1)")
         for chunk in chunks:
             values = chunk.strip("()").split("-")
