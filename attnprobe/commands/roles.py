@@ -53,6 +53,7 @@ class RoleGold(TypedDict, total=False):
             "THRESHOLDS in attnprobe.statistics.role_table.",
             metavar="NAME=VALUE,...",
             line=str | None,
+            hidden=True,
         ),
     ]
 
