@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 from attnprobe.table.kinds import PRUNING_STEP, STEP
 from attnprobe.table.table import Cell, Column, HeadTable, stack_rows
 
@@ -34,25 +34,25 @@ def check_alike(first: Step, other: Step) -> None:
     (one, ours), (two, theirs) = first, other
     texts = [step.provenance.get("corpus", {}).get("texts") for step in (ours, theirs)]
     if texts[0] != texts[1]:
-        raise AttnprobeError(
+        raise DataError(
             f"Step {two} has read other tokens than step {one}: its tokenizer is another, or the data have "
             "changed meanwhile."
         )
     for name, option in _CHOSEN.items():
         sides = [" and ".join(dict.fromkeys(map(str, table.data.get(name, ())))) for table in (ours, theirs)]
         if all(sides) and sides[0] != sides[1]:
-            raise AttnprobeError(
+            raise DataError(
                 f"The {name} is {sides[0]} at step {one} and {sides[1]} at step {two}, which can't be "
                 f"compared; name one with {option}."
             )
     if list(ours.data) != list(theirs.data):
         unshared = ours.data.keys() ^ theirs.data.keys()
-        raise AttnprobeError(
+        raise DataError(
             f"Steps {one} and {two} have different columns ({', '.join(sorted(unshared))}); name what both "
             "have with --measure."
         )
     if _name_rows(ours) != _name_rows(theirs):
-        raise AttnprobeError(f"Steps {one} and {two} have different heads, which can't be compared.")
+        raise DataError(f"Steps {one} and {two} have different heads, which can't be compared.")
 
 
 def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
@@ -70,7 +70,7 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
 def split_steps(table: HeadTable) -> list[Step]:
     """Split what ``stack_steps`` stacked; a table's own record and notes are those on record for its step."""
     if STEP not in table.data or not isinstance(table.provenance.get("steps"), list):
-        raise AttnprobeError("the table has no steps of training on record, so no further step can be added")
+        raise DataError("the table has no steps of training on record, so no further step can be added")
     title, steps = table.title.rpartition(" at ")[0], list[Step]()
     columns = [column for column in table.columns if column.name != STEP]
     for record in table.provenance["steps"]:

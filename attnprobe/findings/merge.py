@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.attention.kinds import list_lacking, number_layers
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import DataError, first_line
 from attnprobe.statistics.registry import all_tabulations, families, find_statistic
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Arrays, Measurement, pack, unpack
@@ -95,13 +95,13 @@ class ReadParts:
         if not self.corpus & other.corpus:
             return
         if self.key != other.key:
-            raise AttnprobeError(
+            raise DataError(
                 f"{other_table} is {other.spell(other.numbers)}, and {table} is {self.spell(self.numbers)}, "
                 "but with other files beside it, another number of parts, or another --limit, --sample or "
                 "--seed; the two may hold the same documents."
             )
         if twice := self.numbers & other.numbers:
-            raise AttnprobeError(
+            raise DataError(
                 f"{other_table} and {table} both hold {self.spell(twice)}, which would count twice; give one "
                 "of them."
             )
@@ -134,7 +134,7 @@ class Job:
         try:
             text, described = path.read_bytes(), describe_table(path)
         except OSError as error:
-            raise AttnprobeError(
+            raise DataError(
                 f"{path} can't be read: {error.strerror}; tables are merged from the json beside them."
             ) from error
         with _refuse_damage(str(path)):
@@ -188,7 +188,7 @@ class _Whole:
         first = self.jobs[0]
         _check_alike(first, job, self._custom)
         if job.telling_texts & self._texts:
-            raise AttnprobeError(f"{job.name} is about a text that is there already; it would count twice.")
+            raise DataError(f"{job.name} is about a text that is there already; it would count twice.")
         for other, parts in product(self.jobs, job.parts):
             for known in other.parts:
                 parts.check(job.name, known, other.name)
@@ -201,7 +201,7 @@ class _Whole:
         for name, total in whole.sums.items():
             known, new = set(self.beside.get(name, ())), set(job.beside.get(name, ()))
             if known & new and not new <= known:
-                raise AttnprobeError(
+                raise DataError(
                     f"{job.name} shares only some of what {name} was measured on with the tables before it; "
                     "it can't be added up."
                 )
@@ -218,7 +218,7 @@ class _Whole:
         """Drop what depends on counts over the corpus, since the jobs did not count alike."""
         left = [statistic for statistic in self.statistics if not statistic.by_corpus]
         if not left:
-            raise AttnprobeError(
+            raise DataError(
                 "What is rare was counted in each job's own text, so tables on rare tokens don't add up."
             )
         self.dropped |= len(left) < len(self.statistics)
@@ -294,7 +294,7 @@ def merge_tables(
     for job in chain([second], jobs):
         whole.add(job)
     if (tabulation := all_tabulations().get(first.tabulation)) is None:
-        raise AttnprobeError(f"{first.name} has a row for each {first.tabulation!r}, which is unknown here.")
+        raise DataError(f"{first.name} has a row for each {first.tabulation!r}, which is unknown here.")
     labels = _make_labels(whole.record(command))
     table = tabulation.table(first.title, whole.measurement, whole.statistics, labels)
     return replace(table, notes=[*table.notes, *whole.notes])
@@ -328,7 +328,7 @@ def _refuse_damage(name: str) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError, IndexError) as error:
         lacking = f"it holds no {error}" if isinstance(error, KeyError) else first_line(error)
-        raise AttnprobeError(
+        raise DataError(
             f"{name} is no record of a table that can be merged ({lacking}); give the json beside "
             f"tables of {join_names(list_mergeable_commands(), _LISTED)}."
         ) from error
@@ -344,10 +344,10 @@ def _check_alike(first: Job, other: Job, custom: Sequence[Statistic]) -> None:
     if (first.title, first.tabulation) != (other.title, other.tabulation) or not (
         _leaves_out_counts(first, other, custom) and _leaves_out_counts(other, first, custom)
     ):
-        raise AttnprobeError(f"{first.name} and {other.name} are not tables of the same command.")
+        raise DataError(f"{first.name} and {other.name} are not tables of the same command.")
     for key, name in _ALIKE.items():
         if _drop_free(first.record.get(key)) != _drop_free(other.record.get(key)):
-            raise AttnprobeError(f"{first.name} and {other.name} were made with another {name}.")
+            raise DataError(f"{first.name} and {other.name} were made with another {name}.")
 
 
 def _leaves_out_counts(job: Job, other: Job, custom: Sequence[Statistic]) -> bool:
@@ -372,12 +372,12 @@ def _find_statistics(job: Job, custom: Iterable[Statistic]) -> list[Statistic]:
         try:
             statistic = find_statistic(name, custom)
         except KeyError:
-            raise AttnprobeError(
+            raise DataError(
                 f"{job.name} holds {name!r}, which is no statistic of this version or of a package that is "
                 "installed; in Python, give it to merge(statistics=[...])."
             ) from None
         if statistic.identity != identity:
-            raise AttnprobeError(
+            raise DataError(
                 f"{job.name} holds {identity}, and what is installed is {statistic.identity}, which is "
                 "another definition."
             )

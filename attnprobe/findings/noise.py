@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Place
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 from attnprobe.sums.base import pack, unpack
 from attnprobe.sums.blocked import Blocked, jackknife
 from attnprobe.sums.documents import BLOCKS
@@ -186,12 +186,12 @@ def read_sample(
         if not (np.isfinite(count).all() and np.isfinite(total).all()):
             raise ValueError("it holds something that is no number")
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise AttnprobeError(
+        raise DataError(
             f"The record of {name} can't be read: what it keeps of blocks of documents is damaged ({error}). "
             "Write the table again."
         ) from error
     if not _agree(np.array([*values.values()]), recorded):
-        raise AttnprobeError(
+        raise DataError(
             f"The record of {name} is that of another table: its {column} is not the table's. Delete the "
             "json beside the table, or write the table again with -o."
         )

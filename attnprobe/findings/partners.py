@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind, Place
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -63,13 +63,13 @@ class SharedHeads:
 
     @classmethod
     def of(cls, names: tuple[str, str], first: HeadGrid, second: HeadGrid) -> "tuple[SharedHeads, list[str]]":
-        """Find the kinds that two models share, or raise AttnprobeError; and say which are left out."""
+        """Find the kinds that two models share, or raise DataError; and say which are left out."""
         ours, theirs = ([kind for kind in Kind if kind in side.kinds] for side in (first, second))
         kinds = tuple(kind for kind in ours if kind in theirs)
         sides = list(zip(names, (ours, theirs), strict=True))
         if not kinds:
             shapes = " and ".join(f"{name} has {' and '.join(listed)} attention" for name, listed in sides)
-            raise AttnprobeError(f"{shapes}; only heads of one kind can be compared.")
+            raise DataError(f"{shapes}; only heads of one kind can be compared.")
         left_out = [
             f"{name} also has {' and '.join(extra)} attention, which the other has not; it is left out."
             for name, listed in sides
@@ -108,7 +108,7 @@ class SharedHeads:
         for kind in self.kinds if within == "layer" else ():
             ours, theirs = map(len, self.number(kind))
             if ours != theirs:
-                raise AttnprobeError(
+                raise DataError(
                     f"{names[0]} has {ours} layers and {names[1]} has {theirs}, so that heads can't be "
                     "matched layer by layer; use --match model."
                 )

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 from attnprobe.findings.noise import Sample, read_sample
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import Cell, HeadTable
@@ -55,13 +55,13 @@ class TableSide:
     def from_table(cls, table: HeadTable, name: str, column: str | None = None) -> "TableSide":
         """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote."""
         if not {"layer", "head"} <= table.data.keys():
-            raise AttnprobeError(f"{name} has no columns layer and head; {MODEL_IS_MISSING}")
+            raise DataError(f"{name} has no columns layer and head; {MODEL_IS_MISSING}")
         if not len(table):
-            raise AttnprobeError(f"{name} has no rows.")
+            raise DataError(f"{name} has no rows.")
         column = column or next((value for value in VALUES if value in table.data), VALUES[0])
         if column not in table.data:
             listed = ", ".join([*table.data][:_COLUMNS])
-            raise AttnprobeError(f"{name} has no column {column!r}; its columns are {listed}.")
+            raise DataError(f"{name} has no column {column!r}; its columns are {listed}.")
         labels = {
             label: _read_label(table.data[label], label, name)
             for label in ("model", "dataset", *KINDS)
@@ -70,13 +70,11 @@ class TableSide:
         keys = tuple(key for key in _PLACE if key in table.data)
         heads = list(zip(*(table.data[key] for key in keys), strict=True))
         if len(set(heads)) < len(heads):
-            raise AttnprobeError(f"{name} has more than one row for some head; give one table.")
+            raise DataError(f"{name} has more than one row for some head; give one table.")
         try:
             values = np.array(table.data[column], np.float64)
         except (TypeError, ValueError):
-            raise AttnprobeError(
-                f"The column {column!r} of {name} holds something that is no number."
-            ) from None
+            raise DataError(f"The column {column!r} of {name} holds something that is no number.") from None
         return cls(name, column, keys, heads, values, labels, table.column(column).unit, table.provenance)
 
     @property
@@ -113,7 +111,7 @@ class TableSide:
 def _read_label(cells: Sequence[Cell], column: str, name: str) -> str:
     labels = list(dict.fromkeys("empty" if cell is None else str(cell) for cell in cells))
     if len(labels) > 1:
-        raise AttnprobeError(
+        raise DataError(
             f"{name} holds more than one table (column {column}: {', '.join(labels[:_LABELS])}); give one at "
             "a time."
         )
@@ -142,12 +140,12 @@ class PairedSides:
             keys, heads = inside.keys, inside.heads
             pair = cls(inside, outside.select(heads), keys, heads, across, shared)
         if len(pair.heads) < _LEAST:
-            raise AttnprobeError(f"A correlation needs at least {_LEAST} heads; there are {len(pair.heads)}.")
+            raise DataError(f"A correlation needs at least {_LEAST} heads; there are {len(pair.heads)}.")
         for side in (pair.inside, pair.outside):
             if not np.isfinite(side.values).all():
-                raise AttnprobeError(f"{side.name} has no {side.column} for some heads.")
+                raise DataError(f"{side.name} has no {side.column} for some heads.")
             if np.ptp(side.values) == 0:
-                raise AttnprobeError(
+                raise DataError(
                     f"All heads have the same {side.column} in {side.name}, which leaves a correlation "
                     "undefined."
                 )
@@ -161,13 +159,13 @@ class PairedSides:
 def _check_same_heads(inside: TableSide, outside: TableSide) -> None:
     if inside.model != outside.model:
         models = [side.model or "no named model" for side in (inside, outside)]
-        raise AttnprobeError(
+        raise DataError(
             f"{inside.name} is about {models[0]} and {outside.name} about {models[1]}; only heads of the "
             "same model are compared, unless --across-models asks for others."
         )
     ours, theirs = set(inside.heads), set(outside.heads)
     if ours != theirs:
-        raise AttnprobeError(
+        raise DataError(
             f"{inside.name} has {len(ours)} heads and {outside.name} {len(theirs)}, and {len(ours ^ theirs)} "
             "are in only one of them; give two tables of the same heads."
         )
@@ -201,7 +199,7 @@ def _pair_checkpoints(inside: TableSide, outside: TableSide, shared: bool | None
         described = " and ".join(
             f"{name} has {_describe_shapes(shape)}" for name, shape in zip(names, shapes, strict=True)
         )
-        raise AttnprobeError(
+        raise DataError(
             f"{described}, so that heads can't be put side by side; "
             f"`attnprobe compare {' '.join(names)}` takes checkpoints of different shapes."
         )

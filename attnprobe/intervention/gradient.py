@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError
 from attnprobe.intervention.objectives.embeddings import RelatedTexts
 from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.request import Method
@@ -88,7 +88,7 @@ def sum_attributions(
     def attribute_batch(batch: Batch) -> Any:
         values = torch.cat(halving.run(batch, attribute))
         if not bool(torch.isfinite(values).all()):
-            raise AttnprobeError(
+            raise ModelError(
                 f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look at its "
                 "weights."
             )

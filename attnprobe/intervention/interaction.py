@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, ModelError, UsageError
 from attnprobe.intervention.ablation import find_loss
 from attnprobe.intervention.gradient import sum_derivatives
 from attnprobe.intervention.metrics.score import CLUSTER, Score
@@ -76,16 +76,16 @@ def find_interactions(data: TaskData, most: int) -> tuple[list[Pair], Floats, Cl
     """
     loss = find_loss(data)
     if loss is None:
-        raise AttnprobeError(
+        raise UsageError(
             f"interact needs a loss of each example, and --objective {data.objective.name} has none; take a "
             "checkpoint with a task head, or data with labels."
         )
     first, second = (data.half(later) for later in (False, True))
     if any(len(np.unique(half.documents)) < 2 for half in (first, second)):
-        raise AttnprobeError("interact needs at least two documents in either half of the data; give more.")
+        raise DataError("interact needs at least two documents in either half of the data; give more.")
     heads, proposed = propose_pairs(first)
     if len(heads) < 2:
-        raise AttnprobeError("interact needs a model with at least two heads of their own.")
+        raise ModelError("interact needs a model with at least two heads of their own.")
     order = sorted(combinations(range(len(heads)), 2), key=lambda pair: -abs(proposed[pair]))[:most]
     pairs = [(heads[a], heads[b]) for a, b in order]
     return pairs, proposed[*np.transpose(order)], confirm_pairs(second, pairs, loss)

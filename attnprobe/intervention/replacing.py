@@ -15,7 +15,7 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader, plan_batches
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, UsageError
 from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import TaskData
 from attnprobe.model.check.architecture import Architecture
@@ -52,7 +52,7 @@ def build_replacing(name: ReplacedBy, data: TaskData, *, draws: int, seed: int) 
     if name == "zero":
         return None
     if not data.objective.resumable:
-        raise AttnprobeError(
+        raise UsageError(
             f"--with {name} needs answers of one forward pass, and text is generated token by token here; "
             "take --with zero, or another --metric."
         )
@@ -219,7 +219,7 @@ class ResampledExamples:
     def __init__(self, batches: BatchReader, seed: int) -> None:
         self._members, self._documents, self._seed = batches.members, batches.documents, seed
         if len(np.unique(self._documents[self._members])) < 2:
-            raise AttnprobeError("--with resample needs examples of at least two documents; give more.")
+            raise DataError("--with resample needs examples of at least two documents; give more.")
         sides = [batches.lengths, *([] if batches.targets is None else [batches.targets.store.lengths])]
         self.lengths = np.stack([np.asarray(side, np.int64) for side in sides], 1)
 

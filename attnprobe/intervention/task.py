@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from attnprobe.corpus.media import MediaFolder
 from attnprobe.corpus.order import select
 from attnprobe.corpus.source import OpenSource
-from attnprobe.errors import AttnprobeError, NothingToMeasureError
+from attnprobe.errors import NothingToMeasureError, UsageError
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.objectives.choosing import Loader, choose_task, import_objective
 from attnprobe.intervention.objectives.objective import Objective
@@ -66,7 +66,7 @@ class TaskModel:
         """Verify what methods of importance need: texts of their own, and layers that keep relevance."""
         single = [method for method in ("ig", "lrp") if method in methods]
         if single and OBJECTIVES[self.objective].relation:
-            raise AttnprobeError(
+            raise UsageError(
                 f"{single[0]} is for tasks about one text, and --objective {self.objective} is about "
                 "several; take gradient."
             )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError, UsageError
 from attnprobe.intervention.metrics.score import Predictions, Values
 from attnprobe.intervention.objectives.embeddings import RelatedTexts
 from attnprobe.intervention.objectives.objective import Answer
@@ -152,7 +152,7 @@ def collect_answers(
                     answers[_WHOLE] = objective.answer(part)
                 whole = answers[_WHOLE]
                 if objective.resumable and not bool(torch.isfinite(whole.loss).all()):
-                    raise AttnprobeError(
+                    raise ModelError(
                         f"{model.checkpoint.name} gives a NaN or infinite {objective.name} loss; try --dtype "
                         "float32, or look at its weights."
                     )
@@ -206,7 +206,7 @@ def _group_masks(data: TaskData, masks: int) -> list[range]:
     size = 4 * width * texts
     held = size * (2 if data.run.state.path is None else masks + 1)
     if held > _TOO_MANY:
-        raise AttnprobeError(
+        raise UsageError(
             f"The embeddings of {texts:,} texts take {held / (1 << 30):,.0f} GiB of memory; choose fewer "
             "with --limit or --sample, a smaller corpus, or leave out --resume, which keeps them all."
         )

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 # Before its parts: it is imported leanly, see ``attnprobe.model.lean``.
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import ModelError, first_line
 
 try:  # all of these are for others
     from huggingface_hub.constants import HF_HUB_CACHE  # noqa: F401
@@ -21,7 +21,7 @@ try:  # all of these are for others
     from transformers.masking_utils import sdpa_mask  # noqa: F401
     from transformers.pytorch_utils import Conv1D  # noqa: F401
 except ImportError as error:
-    raise AttnprobeError(
+    raise ModelError(
         f"attnprobe does not work with transformers {version('transformers')} and huggingface_hub "
         f"{version('huggingface_hub')} ({first_line(error)}); install versions that it was tried with: "
         "pip install 'transformers==5.23.*' 'huggingface_hub==2.4.*'."

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, UsageError
 from attnprobe.reports.theme import Theme
 from attnprobe.table.cells import clean, format_cell, to_plain_column
 from attnprobe.table.naming import join_names
@@ -132,14 +132,14 @@ class DrawingRequest:
         if unknown := [name for name in self.measures if name not in known]:
             nearest = get_close_matches(unknown[0], known, 1)
             near = f" (the nearest is {clean(nearest[0])})" if nearest else ""
-            raise AttnprobeError(
+            raise UsageError(
                 f"--only {clean(unknown[0])}: the table has no such measure{near}; it has {listed}"
             )
         if self.measures:
             return [known[name] for name in dict.fromkeys(self.measures)]
         measures = [column for column in known.values() if is_one_quantity(table, column)]
         if not measures:
-            raise AttnprobeError(
+            raise DataError(
                 "no column of the table holds the same quantity in every row; name one with --only "
                 f"({listed})"
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, UsageError
 from attnprobe.reports.columns import (
     DrawingRequest,
     label_rows,
@@ -114,7 +114,7 @@ def read_distances(table: HeadTable, request: DrawingRequest) -> Iterator[Distan
         while (gaps := np.isnan(matrix[np.ix_(kept, kept)]).sum(1)).any():
             kept = np.delete(kept, gaps.argmax())
         if len(kept) < 3:
-            raise AttnprobeError(
+            raise DataError(
                 f"fewer than three heads have {column.name} to one another, too few for a map or a tree"
             )
         left_out = [head for number, head in enumerate(heads) if number not in kept]
@@ -167,7 +167,7 @@ def cluster_heads(distances: Distances, number: int | None = None) -> Clusters:
     if number is None:
         height, rule = CUT * float(heights[-1]), f"{CUT} of the last join"
     elif number > heads:
-        raise AttnprobeError(f"--clusters is a number from 1 to {heads}, as there are {heads} heads")
+        raise UsageError(f"--clusters is a number from 1 to {heads}, as there are {heads} heads")
     else:
         # The middle of the heights at which there are so many parts, or the next fewer.
         low = heights[heads - number]

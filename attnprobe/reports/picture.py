@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.reports.theme import VEGA_LITE, Theme
 from attnprobe.table.destination import Saveable
 
@@ -36,9 +36,7 @@ def render_png(svg: str) -> bytes:
 
     wide, high = measure_svg(svg)
     if wide * high * SCALE**2 > 100_000_000:  # more pixels take gigabytes of memory
-        raise AttnprobeError(
-            "The picture is too large for a png; write an .svg or a .pdf, or give a --width."
-        )
+        raise UsageError("The picture is too large for a png; write an .svg or a .pdf, or give a --width.")
     return _render(vl_convert.svg_to_png, svg, scale=SCALE, ppi=72)
 
 

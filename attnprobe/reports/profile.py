@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.reports.columns import read_floats
 from attnprobe.table.naming import list_offsets
 from attnprobe.table.table import HeadTable
@@ -119,7 +119,7 @@ def join_beside_profile(tables: Sequence[HeadTable]) -> HeadTable:
     """Put what other tables say of the same heads, such as roles, beside the one with attention by offset."""
     profiles = [table for table in tables if read_profile(table) is not None]
     if len(profiles) != 1:
-        raise AttnprobeError(
+        raise UsageError(
             "--kind atlas takes one table with attention by offset (--statistics census,profile), and "
             f"tables of the same heads beside it; {len(profiles) or 'none'} of these tables have it"
         )

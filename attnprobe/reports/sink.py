@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.files import reason, write_together
 from attnprobe.reports import streams
 from attnprobe.table.cells import check_precision
@@ -25,16 +25,14 @@ def check_output(output: Path | None, overwrite: bool = False, format: str | Non
     AttnprobeError in one sentence that says what to do instead.
     """
     if format is not None and format not in FORMATS:
-        raise AttnprobeError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
+        raise UsageError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
     if output is not None and str(output) != "-":
         destination = check_file(output, overwrite, format)
     else:
         terminal = streams.is_terminal()
         destination = Destination(format or ("table" if terminal else "csv"))
         if terminal and format in OF_FILES and OF_FILES[format].binary:
-            raise AttnprobeError(
-                f"{format} is not for reading on a terminal: name a file with -o heads.{format}"
-            )
+            raise UsageError(f"{format} is not for reading on a terminal: name a file with -o heads.{format}")
     if destination.format in OF_FILES:
         check_installed(destination.format)
     return destination

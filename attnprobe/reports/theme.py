@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import MIXED
 
@@ -164,7 +164,7 @@ def parse_width(length: str | int | None) -> int | None:
     match = _LENGTH.fullmatch(str(length))
     width = round(float(match[1]) * units[match[2].lower()]) if match else 0
     if not 200 <= width <= 4000:  # narrower, nothing can be read; wider, nobody has a screen or a page
-        raise AttnprobeError(
+        raise UsageError(
             "--width is a length such as 3.05in, 85mm or 605px, from 200 to 4000 pixels, "
             f"of which 96 make an inch, not {clean(str(length))}."
         )
@@ -174,7 +174,7 @@ def parse_width(length: str | int | None) -> int | None:
 def check_theme(theme: str | None) -> None:
     """Refuse a theme that is none."""
     if theme is not None and theme not in THEMES:
-        raise AttnprobeError(f"--theme is one of {', '.join(THEMES)}, not {clean(str(theme))}.")
+        raise UsageError(f"--theme is one of {', '.join(THEMES)}, not {clean(str(theme))}.")
 
 
 def choose_look(
@@ -190,7 +190,7 @@ def choose_look(
     if columns is None:
         return theme, parse_width(width) or theme.width
     if columns not in _COLUMNS:
-        raise AttnprobeError(f"--columns is 1 or 2, not {columns}.")
+        raise UsageError(f"--columns is 1 or 2, not {columns}.")
     if width is not None:
-        raise AttnprobeError("--columns and --width both say how wide the picture is: leave one out.")
+        raise UsageError("--columns and --width both say how wide the picture is: leave one out.")
     return replace(theme, size=THEMES["paper"].size, width=_COLUMNS[columns]), _COLUMNS[columns]

@@ -9,7 +9,7 @@ from attnprobe.corpus.batches import ContrastBatches, Readout
 from attnprobe.corpus.document import Contrast, Document, DocumentNumbers
 from attnprobe.corpus.streams import shorten
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, Reading, SequenceReader, TokenSequence
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, ModelError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.corpus import Corpus, TokenReader
 from attnprobe.run.examples import tokenise_targets
@@ -63,7 +63,7 @@ def read_contrasts(reader: TokenReader, documents: Iterable[Document], reads: Re
         clean.extend(reader.check(both[0] for both in chunk))
         corrupted.extend(reader.check(both[1] for both in chunk))
     if not len(clean):
-        raise AttnprobeError(f"No pair can be used: {' '.join(pairs.counts.describe(reader.window))}")
+        raise DataError(f"No pair can be used: {' '.join(pairs.counts.describe(reader.window))}")
     source, targets = reader.describe(clean, pairs.frame), None
     if reads == "target":
         beside.extend(TokenSequence(checkpoint.shift_right(target)) for target in pairs.targets)
@@ -92,9 +92,7 @@ class ContrastReader:
         self.frame = self._texts.frame
         self._mask: Any = getattr(self._tokenizer, "mask_token", None)
         if reads == "mask" and self._mask is None:
-            raise AttnprobeError(
-                f"The tokenizer of {checkpoint.name} has no mask token that could be filled."
-            )
+            raise ModelError(f"The tokenizer of {checkpoint.name} has no mask token that could be filled.")
         self._numbers = DocumentNumbers()
 
     def read(self, documents: Iterable[Document]) -> Iterator[tuple[TokenSequence, TokenSequence]]:
@@ -158,7 +156,7 @@ class ContrastReader:
             for word in (contrast.answer, contrast.other)
         )
         if answer is not None and answer == other:
-            raise AttnprobeError(
+            raise DataError(
                 f"Both answers to {shorten(repr(text))} are the same to {self._checkpoint.name}; give two "
                 "that differ."
             )
@@ -171,7 +169,7 @@ class ContrastReader:
         masks = [place for place, token in enumerate(ids) if token == self._tokenizer.mask_token_id]
         if len(masks) != 1:
             number = "no mask" if not masks else f"{len(masks)} masks"
-            raise AttnprobeError(
+            raise DataError(
                 f"The text {shorten(repr(text))} has {number}; {self._checkpoint.name} fills one: write "
                 f"{self._mask} for the word that is asked for."
             )
@@ -198,12 +196,12 @@ class ContrastReader:
             return token
         least = min((ids for ids in tried if ids), key=len, default=[])
         if unknown in least or not least:
-            raise AttnprobeError(
+            raise DataError(
                 f"{self._checkpoint.name} does not know the answer {shorten(repr(word))}; give a word of its "
                 "vocabulary."
             )
         pieces = ", ".join(map(repr, self._tokenizer.convert_ids_to_tokens(least[:8])))
-        raise AttnprobeError(
+        raise DataError(
             f"The answer {shorten(repr(word))} is {len(least)} tokens to {self._checkpoint.name} ({pieces}), "
             "and one is predicted; give a word that is one token."
         )
@@ -218,7 +216,7 @@ class ContrastReader:
         pairs = enumerate(zip(target, other, strict=False))
         place = next((place for place, (ours, theirs) in pairs if ours != theirs), None)
         if place is None:
-            raise AttnprobeError(
+            raise DataError(
                 f"Of the targets {shorten(repr(contrast.answer))} and {shorten(repr(contrast.other))}, one "
                 "begins with the other, so no token tells them apart; give two that differ."
             )

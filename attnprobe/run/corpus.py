@@ -15,7 +15,7 @@ from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokenizer import Frame
 from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.embedding import quote
@@ -195,7 +195,7 @@ class TokenReader:
         known = self.checkpoint.embeddings
         for sequence in sequences:
             if known is not None and max(sequence.ids) >= known:
-                raise AttnprobeError(
+                raise ModelError(
                     f"The tokenizer gave token {max(sequence.ids)}, but the model knows only {known}; they "
                     "do not belong together."
                 )

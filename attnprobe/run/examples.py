@@ -27,7 +27,7 @@ from attnprobe.corpus.media import MediaFolder
 from attnprobe.corpus.spans import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
 from attnprobe.corpus.tokenizer import ask_offsets, tokenize
 from attnprobe.corpus.tokens import Reading, TokenSequence
-from attnprobe.errors import AttnprobeError, NothingToMeasureError
+from attnprobe.errors import DataError, NothingToMeasureError, UsageError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.tasks import Gold
 
@@ -81,7 +81,7 @@ class LabelledExamples:
         labelled = self._documents.labelled
         self._skipped = len(self._documents.items) - len(labelled.items)
         if not labelled.items:
-            raise AttnprobeError(f"None of the {self._skipped:,} files has a {self._what}.")
+            raise DataError(f"None of the {self._skipped:,} files has a {self._what}.")
         return labelled
 
     def _select(self, documents: Iterable[Document]) -> Iterator[Document]:
@@ -119,12 +119,12 @@ def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tupl
 
     def check(document: Document) -> Document:
         if isinstance(document.label, str) and not checkpoint.decodes:
-            raise AttnprobeError(
+            raise UsageError(
                 f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
                 "target, and links into it."
             )
         if isinstance(document.label, str) and not labelled:
-            raise AttnprobeError(
+            raise DataError(
                 f"The text {document.text[:60]!r} has a target, but the first text has none; give every "
                 "text a target, or none."
             )
@@ -199,7 +199,7 @@ def _encode(
     encoded = tokenize(tokenizer, text_target=list(texts), **options)
     for text, ids in zip(texts, encoded["input_ids"], strict=True):
         if not ids:
-            raise AttnprobeError(f"The target {text!r} gives not a single token.")
+            raise DataError(f"The target {text!r} gives not a single token.")
     if checkpoint.modality == "text":
         return encoded["input_ids"], encoded
     # Whisper's tokenizer begins with what its decoder begins with anyway.
@@ -250,7 +250,7 @@ def _list_parts(document: Document) -> Sequence[tuple[str, float]]:
     except (ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        raise AttnprobeError(f"The score {str(label.score)[:60]!r} of a pair is not a number.")
+        raise DataError(f"The score {str(label.score)[:60]!r} of a pair is not a number.")
     return [(document.text, score), (label.other, score)]
 
 

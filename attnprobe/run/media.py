@@ -25,7 +25,7 @@ from attnprobe.corpus.store import Spool
 from attnprobe.corpus.tokenizer import Frame
 from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.corpus.vocabulary import find_special_ids
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import DataError, ModelError, UsageError, first_line
 from attnprobe.model.check.places import catch_tokens, find_grid
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor, SeeingProcessor, find_sight
@@ -44,9 +44,7 @@ Measured = tuple[int, Grid | None]
 def refuse_text_options(options: CorpusOptions) -> None:
     for name in ("max_length", "frequencies"):
         if getattr(options, name) is not None:
-            raise AttnprobeError(
-                f"--{name.replace('_', '-')} is about text; leave it out for images and sound."
-            )
+            raise UsageError(f"--{name.replace('_', '-')} is about text; leave it out for images and sound.")
 
 
 def read_media(reader: TokenReader, folder: MediaFolder) -> Corpus:
@@ -57,10 +55,10 @@ def read_media(reader: TokenReader, folder: MediaFolder) -> Corpus:
     checkpoint, architecture = reader.checkpoint, reader.architecture
     processor, reading = checkpoint.processor, Reading()
     if not isinstance(processor, Processor):
-        raise AttnprobeError(f"{checkpoint.name} was loaded without a processor of images or sound.")
+        raise ModelError(f"{checkpoint.name} was loaded without a processor of images or sound.")
     fixed, clips = processor.fixed, list[Clip]()
     if architecture.layer_heads and not fixed:
-        raise AttnprobeError(
+        raise ModelError(
             f"The processor of {checkpoint.name} makes {folder.kind} of several sizes, and its windows are "
             "verified for one; give it one (size, with do_resize, in preprocessor_config.json)."
         )
@@ -76,7 +74,7 @@ def read_media(reader: TokenReader, folder: MediaFolder) -> Corpus:
             reading.windows += len(parts)
         clips += parts
     if not clips:
-        raise AttnprobeError(f"None of the files holds {SHORTEST} seconds of sound.")
+        raise DataError(f"None of the files holds {SHORTEST} seconds of sound.")
     measured = _measure_clips(reader, processor, clips, fixed=fixed)
     targets = None
     if checkpoint.decodes:
@@ -128,7 +126,7 @@ def _cut_clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
         return [Clip(item, shape=() if fixed else read_image_size(item.path))]
     samples = count_samples(item.path, processor.rate)
     if not samples:
-        raise AttnprobeError(f"{item.path} holds no sound.")
+        raise DataError(f"{item.path} holds no sound.")
     if not fixed and samples < SHORTEST * processor.rate:
         return []
     starts = [*range(0, samples, processor.window)]
@@ -159,12 +157,12 @@ def _measure_clips(
             try:
                 tokens = catch_tokens(checkpoint, inputs, site)
             except Exception as error:
-                raise AttnprobeError(
+                raise ModelError(
                     f"{checkpoint.name} can't be run on {clip.item.path}: {first_line(error)}."
                 ) from error
             grid = find_grid(checkpoint, inputs, site) if architecture.grid is not None else None
             if grid is None and architecture.grid is not None:
-                raise AttnprobeError(f"{clip.item.path} gives no rows and columns of patches; leave it out.")
+                raise DataError(f"{clip.item.path} gives no rows and columns of patches; leave it out.")
             measured[shape] = (known[0] if tokens is None else tokens.shape[1], grid)
     return measured
 
@@ -204,7 +202,7 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
 
     store.extend(reader.check(read_sequences()))
     if not pairs:
-        raise AttnprobeError("There is not a single image with a text; there is nothing to measure.")
+        raise DataError("There is not a single image with a text; there is nothing to measure.")
     tokenizer = checkpoint.tokenizer
     unranked = {*find_special_ids(tokenizer), processor.placeholder}
     side = ImageTexts(
@@ -223,18 +221,18 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
 
 def _check(document: Document) -> Picture:
     if document.image is None:
-        raise AttnprobeError("A text without an image is among those with one; leave it out.")
+        raise DataError("A text without an image is among those with one; leave it out.")
     if document.pair is not None:
-        raise AttnprobeError("An image is read with one text; leave out --text-pair-column.")
+        raise UsageError("An image is read with one text; leave out --text-pair-column.")
     return document.image
 
 
 def _check_cut(processor: SeeingProcessor, ids: Tensor, window: int, document: Document) -> None:
     """Refuse a sequence without an image, and one that would lose a part of it, or all text."""
     if not bool(processor.is_image(ids).any()):
-        raise AttnprobeError(f"{document.image} gives no token of an image in its text; leave it out.")
+        raise DataError(f"{document.image} gives no token of an image in its text; leave it out.")
     if len(ids) > window and not processor.keeps_both(ids, window):
-        raise AttnprobeError(
+        raise DataError(
             f"{document.image} gives more than the {window} tokens of a sequence, with no room for its text; "
             "give a larger --max-length, or smaller images."
         )

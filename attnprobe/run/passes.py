@@ -24,7 +24,7 @@ import torch
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
-from attnprobe.errors import AttnprobeError, DataError, out_of_memory
+from attnprobe.errors import DataError, UsageError, out_of_memory
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
@@ -257,7 +257,7 @@ class Halving:
                 if not out_of_memory(error):
                     raise
                 if sequences == 1:
-                    raise AttnprobeError(
+                    raise UsageError(
                         f"A single sequence of {length:,} tokens does not fit the memory; give a smaller "
                         "--max-length, a smaller --batch-tokens, or --dtype bfloat16."
                     ) from error

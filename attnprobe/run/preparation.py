@@ -62,15 +62,17 @@ def tokenise(
         if isinstance(documents, RepeatedTokens):
             yield _read_text(reader, documents)
             return
-        documents = select(documents, options.limit, options.sample, options.seed, options.chosen_part)
-        if isinstance(documents, MediaFolder):
-            yield read_media(reader, documents)
+        chosen: Documents = select(
+            documents, options.limit, options.sample, options.seed, options.chosen_part
+        )
+        if isinstance(chosen, MediaFolder):
+            yield read_media(reader, chosen)
         elif contrasts is not None:
-            yield read_contrasts(reader, documents, contrasts)
+            yield read_contrasts(reader, chosen, contrasts)
         elif checkpoint.modality == BOTH:
-            yield read_pictures(reader, documents)
+            yield read_pictures(reader, chosen)
         else:
-            yield _read_text(reader, documents)
+            yield _read_text(reader, chosen)
 
 
 def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedTokens) -> Corpus:

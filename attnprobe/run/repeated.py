@@ -14,7 +14,7 @@ from attnprobe.corpus.document import Document
 from attnprobe.corpus.tokenizer import Frame
 from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.corpus.vocabulary import list_ordinary_ids
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.model.checkpoint import Checkpoint
 
 
@@ -50,7 +50,7 @@ class RepeatedTokens:
         """Draw the sequences for a model, framed as its tokenizer frames a text."""
         longest = _find_longest(checkpoint, frame)
         if self.length > longest:
-            raise AttnprobeError(
+            raise UsageError(
                 f"--length {self.length} makes sequences of {self.tokens(frame)} tokens, all different but "
                 f"for the repetition, which is more than {checkpoint.name} takes or its vocabulary has"
                 + (f"; give at most --length {longest}." if longest > 1 else ".")

@@ -8,7 +8,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import TypeVar
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.statistics.links import find_control
 from attnprobe.statistics.mixing import CORRELATION, NORM, SHUFFLED
 from attnprobe.statistics.rank import MAP_RANK
@@ -96,12 +96,12 @@ def find_statistic(name: str, custom: Iterable[Statistic] = ()) -> Statistic:
         try:
             statistic = entry.load()
         except Exception as error:  # whatever a stranger's module does when it is imported
-            raise AttnprobeError(
+            raise UsageError(
                 f"The statistic {name!r} ({entry.value}) can't be imported: {first_line(error)}."
             ) from error
         if isinstance(statistic, Statistic) and statistic.name == name:
             return statistic
-        raise AttnprobeError(f"{entry.value}, which {GROUP} calls {name!r}, is no statistic of that name.")
+        raise UsageError(f"{entry.value}, which {GROUP} calls {name!r}, is no statistic of that name.")
     if name.endswith(SUFFIX):
         plain = find_statistic(name.removesuffix(SUFFIX), known.values())
         if plain.weights == "attention":
@@ -117,13 +117,13 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
     if wanted is None:
         return census_statistics()
     if isinstance(wanted, str):
-        raise AttnprobeError(f"statistics must be a list of names, such as [{wanted!r}].")
+        raise UsageError(f"statistics must be a list of names, such as [{wanted!r}].")
     every = census_statistics(*(family.name for family in families() if not family.commands))
     chosen: dict[str, Statistic] = {}
     for name in wanted:
         for statistic in _find_meant(name, every):
             if chosen.setdefault(statistic.name, statistic) != statistic:
-                raise AttnprobeError(f"Two statistics are called {statistic.name!r}; give one a name=....")
+                raise UsageError(f"Two statistics are called {statistic.name!r}; give one a name=....")
     if not chosen:
         raise _refuse_unknown("(empty list)", every)
     inside = [statistic for statistic in every if chosen.get(statistic.name) == statistic]
@@ -148,7 +148,7 @@ def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Stati
         except KeyError:
             raise _refuse_unknown(name, every) from None
     if not isinstance(statistic, Statistic):
-        raise AttnprobeError(
+        raise UsageError(
             f"statistics must be names, or functions decorated with attnprobe.statistic, not {name!r}."
         )
     if statistic.family.commands:
@@ -156,9 +156,9 @@ def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Stati
     if statistic.control:
         raise _refuse_unknown(statistic.name, every)
     if statistic.rows != "head":
-        raise AttnprobeError(f"The statistic {statistic.name!r} is not one number a head; see `distance`.")
+        raise UsageError(f"The statistic {statistic.name!r} is not one number a head; see `distance`.")
     if all_statistics().get(statistic.name, statistic) != statistic:
-        raise AttnprobeError(f"{statistic.name!r} is the name of a column already; choose another name.")
+        raise UsageError(f"{statistic.name!r} is the name of a column already; choose another name.")
     return [statistic]
 
 

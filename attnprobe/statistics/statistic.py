@@ -11,7 +11,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from attnprobe.attention.kinds import OBSERVABLE, UNEMBEDDING
-from attnprobe.errors import AttnprobeError, first_line, out_of_memory
+from attnprobe.errors import AttnprobeError, UsageError, first_line, out_of_memory
 from attnprobe.sums.base import Constant, Sum
 from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import TableBuilder
@@ -182,14 +182,14 @@ class Statistic:
     def __post_init__(self) -> None:
         """Refuse what the engine could not work with, and say all that a block has to hold."""
         if not _NAME.fullmatch(self.name):
-            raise AttnprobeError(
+            raise UsageError(
                 f"A statistic can't be called {self.name!r}: a column has small letters, digits and "
                 "underscores, begins with a letter and does not end in _se or _n."
             )
         needs = {self.needs} if isinstance(self.needs, str) else set(self.needs)
         for kind, values, known in (("has scope", {self.scope}, get_args(Scope)), ("needs", needs, _NEEDS)):
             for value in values.difference(known):
-                raise AttnprobeError(f"{self.name!r} {kind} {value!r}; choose from {', '.join(known)}.")
+                raise UsageError(f"{self.name!r} {kind} {value!r}; choose from {', '.join(known)}.")
         if "contributions" in needs:
             needs = needs - {"contributions"} | {"outputs", "projection"}
         reads, title = frozenset(needs), self.title or self.name.replace("_", " ")
@@ -198,7 +198,7 @@ class Statistic:
             unweighable = sorted(needs & {"scores", "outputs", "queries", "keys"})
             if unweighable or self.scope == "parameters":
                 name, what = (self.of or self).name, " and ".join(unweighable) or "no rows"
-                raise AttnprobeError(f"{name!r} can't be weighted by norm, as it reads {what}.")
+                raise UsageError(f"{name!r} can't be weighted by norm, as it reads {what}.")
             needs |= {"values", "projection"}
         whole = {"needs": frozenset(needs), "reads": reads, "title": title, "sums": sums}
         for name, value in whole.items():
@@ -252,14 +252,14 @@ class Statistic:
             if out_of_memory(error):  # half of the batch may fit
                 raise
             what = f"failed ({type(error).__name__}: {first_line(error)}); try it on a block of its own"
-            raise AttnprobeError(f"The statistic {self.name!r} {what}.") from error
+            raise UsageError(f"The statistic {self.name!r} {what}.") from error
         sizes = tuple(axes.values())
         shape = tuple(values.shape) if isinstance(values, Tensor) else ()
         fits = len(shape) == len(sizes) or (more and len(shape) > len(sizes))
         if not fits or any(size not in {None, there} for size, there in zip(sizes, shape, strict=False)):
             expected = ", ".join(name if size is None else f"{size} {name}" for name, size in axes.items())
             what = f"a tensor of shape {shape}" if isinstance(values, Tensor) else type(values).__name__
-            raise AttnprobeError(
+            raise UsageError(
                 f"The statistic {self.name!r} gave {what}; it must be a tensor ({expected}{', ...' * more})."
             )
         return values

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -265,7 +265,7 @@ class Constant(Sum):
     def __add__(self, other: Self) -> Self:
         alike = self.values.shape == other.values.shape
         if not alike or not np.allclose(self.values, other.values, _ROUNDING, _ROUNDING, equal_nan=True):
-            raise AttnprobeError(
+            raise DataError(
                 "What depends on the weights alone differs between parts that are to be added up: they are "
                 "of different models."
             )

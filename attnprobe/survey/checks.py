@@ -9,7 +9,7 @@ import torch
 from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.check.projections import find_head_parameters
@@ -23,27 +23,27 @@ def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> N
     """Refuse what only text has, of images and sound, and what only both together have, of either."""
     named = next((one.family.name for one in statistics if one.about == "modalities"), None)
     if checkpoint.modality != BOTH and named is not None:
-        raise AttnprobeError(
+        raise UsageError(
             f"{named} is about images with texts; give data with a column of images "
             "(--image-column), and a model that reads both."
         )
     if checkpoint.modality == "text":
         return
     if any(statistic.scope == "links" for statistic in statistics):
-        raise AttnprobeError("Gold links lie between words of text; images and sound have none.")
+        raise UsageError("Gold links lie between words of text; images and sound have none.")
     if checkpoint.modality != BOTH and all(statistic.by_corpus for statistic in statistics):
-        raise AttnprobeError("What is rare is counted in text; images and sound have no rare tokens.")
+        raise UsageError("What is rare is counted in text; images and sound have no rare tokens.")
     if any(statistic.control for statistic in statistics):
-        raise AttnprobeError("--control shuffles the tokens of texts; of images and sound, leave it out.")
+        raise UsageError("--control shuffles the tokens of texts; of images and sound, leave it out.")
 
 
 def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
     """Leave out what is about rows of patches where there are none; refuse heads of maps of other tokens."""
     possible = [one for one in statistics if one.about != "patches" or architecture.patches]
     if not possible:
-        raise AttnprobeError(f"{statistics[0].name} is about images, in which patches lie in rows.")
+        raise UsageError(f"{statistics[0].name} is about images, in which patches lie in rows.")
     if architecture.layer_heads and any(one.scope == "model" for one in possible):
-        raise AttnprobeError(
+        raise ModelError(
             f"{architecture.model_type} has maps of other tokens in other layers, so that heads of different "
             "layers can't be compared; leave out --all-pairs."
         )
@@ -56,7 +56,7 @@ def drop_counted(wanted: Sequence[list[Statistic]]) -> list[str]:
     if not names:
         return []
     if len(names) == sum(map(len, wanted)):
-        raise AttnprobeError("What is rare is counted over the whole text; leave out --until.")
+        raise UsageError("What is rare is counted over the whole text; leave out --until.")
     for statistics in wanted:
         statistics[:] = [one for one in statistics if not one.by_corpus]
     are = "is" if len(names) == 1 else "are"
@@ -83,7 +83,7 @@ def verify_needs(
             asking = [one for one in every if error.name in one.needs]
             if refuse or len(asking) == len(every):
                 instead = " Leave out --weights." if any(one.of is not None for one in asking) else ""
-                raise AttnprobeError(
+                raise ModelError(
                     f"The statistic {asking[0].name!r} can't be measured: {error}{instead}"
                 ) from error
             left_out.append(f"{join_names([one.name for one in asking])} could not be measured: {error}")
@@ -94,7 +94,7 @@ def verify_needs(
 def check_layers(layers: Sequence[int], known: Iterable[int], name: str) -> None:
     there = set(known)
     if beyond := [layer for layer in layers if layer not in there]:
-        raise AttnprobeError(f"{name} has layers 0 to {max(there)}, and no layer {beyond[0]}.")
+        raise UsageError(f"{name} has layers 0 to {max(there)}, and no layer {beyond[0]}.")
 
 
 def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:

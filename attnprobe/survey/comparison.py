@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.corpus.batches import Batches
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError, UsageError
 from attnprobe.findings.comparison import ModelComparison
 from attnprobe.findings.partners import HeadGrid, SharedHeads, Within
 from attnprobe.kernels.pairs import bound_rounding
@@ -72,7 +72,7 @@ def compare_checkpoints(
     by_word = not _share_tokens(*checkpoints)
     checkpoints, notes = _drop_lone_decoders(checkpoints, by_word=by_word)
     if labelled and notes:
-        raise AttnprobeError(f"{notes[0].rstrip('.')}, which read no target texts; leave out --label-column.")
+        raise UsageError(f"{notes[0].rstrip('.')}, which read no target texts; leave out --label-column.")
     request = CorpusRequest(documents[0], statistics, options, labelled=labelled)
     request = request.keep_targeted(checkpoints[0])
     assert not isinstance(request.documents, RepeatedTokens)
@@ -112,7 +112,7 @@ def compare_checkpoints(
         elif isinstance(batches, Batches) and second.embeddings is not None:
             last = int(np.flatnonzero(batches.source.store.counts)[-1])
             if last >= second.embeddings:
-                raise AttnprobeError(
+                raise ModelError(
                     f"The texts have token {last}, but {second.name} knows only {second.embeddings}; its "
                     "tokenizer belongs to another model."
                 )
@@ -204,14 +204,14 @@ def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[
         prepared = []
         for checkpoint, of in models:
             if of.layer_heads:
-                raise AttnprobeError(
+                raise ModelError(
                     f"{checkpoint.name} has maps of other tokens in other layers, so that heads of two "
                     "models can't be compared map by map; measure each with census, or both with dynamics."
                 )
             how = checkpoint.processor and checkpoint.processor.inner.to_dict()
             prepared.append((of.positions, of.grid, how))
         if prepared[0] != prepared[1]:
-            raise AttnprobeError(
+            raise ModelError(
                 f"{names[0]} and {names[1]} prepare their input differently, so that their tokens are not "
                 "the same; only models with one way of preparing it can be compared."
             )
@@ -219,7 +219,7 @@ def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[
     if match is not None:
         shared.check_layers(names, match)
     if not pairs and not shared.alike:
-        raise AttnprobeError(
+        raise UsageError(
             f"{first.name} and {second.name} have different numbers of layers or heads, so that heads have "
             "no partner of their number, only a nearest one; leave out --no-nearest."
         )
@@ -249,7 +249,7 @@ def _check_outputs(checkpoint: Checkpoint, architecture: Architecture) -> list[s
     try:
         return check_observations(checkpoint, architecture, {"outputs", "values"})
     except UnobservableError as error:
-        raise AttnprobeError(
+        raise ModelError(
             f"Heads of {checkpoint.name} can't be matched by outputs: {error} Match them by maps, with "
             "--match model."
         ) from error

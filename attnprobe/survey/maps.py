@@ -18,7 +18,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import MediaBatches, PairBatches
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import MediaFolder, read_image
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.corpus import Corpus
@@ -73,9 +73,9 @@ def read_maps(
     """
     if target is not None and not checkpoint.decodes:
         instead = "give the second text behind the first" if aligned else "leave out --target"
-        raise AttnprobeError(f"{checkpoint.name} has no decoder that reads a target; {instead}.")
+        raise UsageError(f"{checkpoint.name} has no decoder that reads a target; {instead}.")
     if architecture.layer_heads:
-        raise AttnprobeError(
+        raise ModelError(
             f"{checkpoint.name} has maps of other tokens in other layers, which no one picture shows; census "
             "measures them."
         )
@@ -103,7 +103,7 @@ def read_maps(
         maps = _pool_maps(maps, progress.say)
         shown.append(align_maps(maps, layout.to(torch.device("cpu"))) if aligned else maps)
     if aligned and all(one.alignment is None for one in shown):
-        raise AttnprobeError(
+        raise UsageError(
             f"{checkpoint.name} reads words of one of the two texts alone here, and an alignment is between "
             "both, whole; leave out --max-length."
         )
@@ -117,18 +117,18 @@ def _check_size(architecture: Architecture, corpus: Corpus, batch: Batch) -> Non
     most, seen = min(TOKENS, corpus.window), isinstance(corpus.batches, MediaBatches | PairBatches)
     if not seen and (corpus.sequences > 1 or corpus.tokens > most):
         whose = "a picture" if most == TOKENS else "the model"
-        raise AttnprobeError(
+        raise UsageError(
             f"The text has more tokens than the {most} that {whose} takes; give a shorter one, or "
             f"--max-length {most} for its beginning."
         )
     encoder, decoder = batch.length, batch.length if batch.targets is None else batch.targets.length
     if batch.targets is not None and decoder > TOKENS:
-        raise AttnprobeError(
+        raise UsageError(
             f"The target has {decoder:,} tokens, and a picture takes {TOKENS}; give a shorter one."
         )
     cells = {Kind.ENCODER: encoder**2, Kind.DECODER: decoder**2, Kind.CROSS: decoder * encoder}
     if architecture.heads * sum(cells[kind] for kind in architecture.kinds) > CELLS:
-        raise AttnprobeError(
+        raise UsageError(
             f"The attention of all heads over {max(decoder, encoder):,} tokens is too much for one page; "
             "give a shorter text, or a smaller --max-length."
         )
@@ -191,7 +191,7 @@ def _group_side(side: Side) -> tuple[NDArray[np.int64] | None, Side]:
         return groups, Side(labels, labels, np.zeros(len(labels), bool))
     extra = len(side) - len(patches)
     if extra > TOKENS - 4:
-        raise AttnprobeError(
+        raise UsageError(
             f"The text has {extra:,} tokens beside the image, and a picture takes {TOKENS}; give a shorter "
             "one."
         )

@@ -20,7 +20,7 @@ from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.media import MediaFolder
 from attnprobe.corpus.order import Order, arrange, arrange_media
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.observed import find_output_factors, find_output_weights
 from attnprobe.model.check.projections import find_head_parameters
@@ -69,7 +69,7 @@ class Evaluator:
             baseline = values
             self.recorder.begin(batch, baseline=batch is not part)
             if not bool(torch.isfinite(self.checkpoint.forward(batch.inputs)).all()):
-                raise AttnprobeError(
+                raise ModelError(
                     f"{self.checkpoint.name} produced NaN or infinite hidden states; "
                     "try --dtype float32, or look at its weights."
                 )
@@ -146,7 +146,7 @@ def open_evaluator(
     constants = measure_parameters(checkpoint, architecture, statistics)
     unembedding = find_unembedding(checkpoint) if UNEMBEDDING in needs else None
     if isinstance(unembedding, str):
-        raise AttnprobeError(f"What heads do to logits can't be measured: {unembedding}.")
+        raise ModelError(f"What heads do to logits can't be measured: {unembedding}.")
     recorder = Recorder(
         [one for one in statistics if one.name not in constants],
         range(architecture.layers) if architecture.layer_heads else architecture.kinds,
@@ -214,11 +214,9 @@ def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, fl
     """Find the columns that are to be precise; a target without a name is for all that have an error."""
     errors = [one.name.removesuffix("_se") for one in table.columns if one.role == "error"]
     if not errors:
-        raise AttnprobeError("No column of this table has an error; leave out --until.")
+        raise UsageError("No column of this table has an error; leave out --until.")
     if unknown := next((name for name in targets if name and name not in errors), None):
-        raise AttnprobeError(
-            f"--until takes a column that has an error, not {unknown!r}: {join_names(errors)}."
-        )
+        raise UsageError(f"--until takes a column that has an error, not {unknown!r}: {join_names(errors)}.")
     return {name: targets.get(name, targets.get("", 0.0)) for name in errors if {name, ""} & {*targets}}
 
 

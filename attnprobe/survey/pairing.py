@@ -18,7 +18,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.document import Annotation, Document, Where
 from attnprobe.corpus.links import complete_words
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 from attnprobe.findings.partners import Places, SharedHeads
 from attnprobe.kernels.pairs import divergence_between
 from attnprobe.model.check.architecture import Architecture
@@ -115,7 +115,7 @@ def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader,
         other = lengths[partner[both]]
         plan += [both[other == length] for length in np.unique(other)[::-1]]
     if not plan:
-        raise AttnprobeError("There is no text that both models have tokens for.")
+        raise DataError("There is no text that both models have tokens for.")
 
     def read_partners(batch: Batch) -> tuple[Batch, Units]:
         other = second.read(partner[batch.members])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.corpus import Corpus, record_provenance
@@ -85,9 +85,9 @@ def probe_checkpoint(
         record = record_provenance(checkpoint, architecture, corpus, options)
         progress.stage("fitting probes", None)
         if not len(data):
-            raise AttnprobeError(f"{dataset} has no link that can be asked for.")
+            raise DataError(f"{dataset} has no link that can be asked for.")
         if data.documents < 2:
-            raise AttnprobeError(
+            raise DataError(
                 f"All links of {dataset} are of one document, and a probe is fitted to some documents and "
                 "scored on others; give more documents."
             )
@@ -121,7 +121,7 @@ def _read_words(
         answers: Any = evaluator.evaluate(part)[statistic.name]
         taken += sum(one.codes.nbytes for one in answers.batches)
         if free and taken > free / 2:
-            raise AttnprobeError(
+            raise UsageError(
                 f"Attention between words takes more than half of the {free / 2**30:.1f} GiB of memory that "
                 "are free; read fewer texts (--sample N, --limit N), or give a smaller --max-length."
             )

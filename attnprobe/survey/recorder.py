@@ -17,7 +17,7 @@ from attnprobe.attention.block import AttentionBlock, measure_lengths
 from attnprobe.attention.kinds import Kind, Observed
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError
 from attnprobe.model.check.unembedding import Unembedding
 from attnprobe.model.reading.capture import Piece
 from attnprobe.statistics.statistic import Function, Rows, Scope, Statistic, Weights
@@ -137,7 +137,7 @@ class Recorder(local):
             self._layouts[kind] = self._batch.lay_out(kind, *places)
         layout = self._layouts[kind]
         if places != (tokens := (layout.queries.length, layout.keys.length)):
-            raise AttnprobeError(
+            raise ModelError(
                 f"this model attends from {places[0]:,} places to {places[1]:,} where it has read "
                 f"{tokens[0]:,} and {tokens[1]:,} tokens, which attnprobe can't tell apart."
             )
@@ -165,7 +165,7 @@ class Recorder(local):
         """Close the last layer and give what was found in the batch's sequences."""
         self._close_layer()
         if self._layer + 1 != len(self._kinds):
-            raise AttnprobeError(
+            raise ModelError(
                 f"attention of {self._layer + 1} layers was read, and of {len(self._kinds)} in the dry run; "
                 "this model changes its layers with its input, which attnprobe can't read."
             )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.order import Order
-from attnprobe.errors import AttnprobeError, NothingToMeasureError
+from attnprobe.errors import NothingToMeasureError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.corpus import Corpus, record_provenance
@@ -58,7 +58,7 @@ class CorpusRequest:
         if not self.labelled or isinstance(self.documents, RepeatedTokens):
             return self
         if not checkpoint.decodes:
-            raise AttnprobeError(
+            raise UsageError(
                 f"{checkpoint.name} has no decoder beside an encoder that could read targets; leave out "
                 "--label-column."
             )

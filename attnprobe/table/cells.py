@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 
 Cell = str | int | float | None
 Role = Literal["key", "count", "measure", "error", "text"]
@@ -98,7 +98,7 @@ def to_plain_column(cells: Iterable[Cell], column: Column) -> list[Cell]:
 
 def check_precision(precision: int | None) -> None:
     if precision is not None and not 1 <= precision <= 17:  # what a float64 holds
-        raise AttnprobeError("--precision is a number of significant digits from 1 to 17")
+        raise UsageError("--precision is a number of significant digits from 1 to 17")
 
 
 def round_cell(value: Cell, precision: int) -> Cell:

@@ -27,7 +27,7 @@ class Destination:
 
 
 def check_file(output: Path, overwrite: bool = False, format: str | None = None) -> Destination:
-    """Choose the files of a table, of a format that its extension says, or raise AttnprobeError."""
+    """Choose the files of a table, of a format that its extension says, or raise UsageError."""
     ending = extension(output)
     chosen = format or find_format(output, list(FORMATS))
     if chosen == "table":
@@ -55,7 +55,7 @@ def find_format(output: Path, endings: Sequence[str]) -> str:
 
 
 def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = False) -> Path:
-    """Choose the file of a picture or a page, or raise AttnprobeError before any work is done."""
+    """Choose the file of a picture or a page, or raise UsageError before any work is done."""
     find_format(output, endings)
     return _check_path(output, overwrite)
 

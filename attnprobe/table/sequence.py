@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 
 if TYPE_CHECKING:
     from attnprobe.attention.layout import Grid
@@ -118,7 +118,7 @@ class SequenceAttention:
             if kind in (None, maps.kind.value):
                 return maps
         has = " and ".join(maps.kind.value for maps in self.maps)
-        raise AttnprobeError(f"{self.model} has no {kind} attention here; it has {has}.")
+        raise UsageError(f"{self.model} has no {kind} attention here; it has {has}.")
 
 
 def group_tokens(

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, UsageError
 from attnprobe.files import write_together
 from attnprobe.table.cells import (
     Cell,
@@ -127,7 +127,7 @@ class HeadTable:
             if name not in self.data:
                 near = get_close_matches(name, self.data, 1)
                 nearest = f"; the nearest is {clean(near[0])}" if near else ""
-                raise AttnprobeError(f"--only {clean(name)}: the table has no such column{nearest}.")
+                raise UsageError(f"--only {clean(name)}: the table has no such column{nearest}.")
         kept = list(self.columns)
         if only is not None:
             wanted = {*only, *(f"{name}_se" for name in only)}
@@ -147,16 +147,14 @@ class HeadTable:
         same name gets the ``suffix``. AttnprobeError refuses tables about other models or other rows.
         """
         if self.models != other.models:
-            raise AttnprobeError(
+            raise DataError(
                 f"One table is about {', '.join(self.models)}, the other about {', '.join(other.models)}; "
                 "only tables of the same model can be joined."
             )
         keys = [column.name for column in self.columns if column.role == "key" and column.name in other.data]
         keys = [name for name in keys if name not in _SETTINGS]
         if not keys:
-            raise AttnprobeError(
-                "The tables have no columns in common that name a row, such as layer and head."
-            )
+            raise DataError("The tables have no columns in common that name a row, such as layer and head.")
         order = _match_rows(self, other, keys)
         more = {name: [cells[row] for row in order] for name, cells in other.data.items()}
         same = {name for name, cells in more.items() if _are_same(self.data.get(name), cells)}
@@ -168,7 +166,7 @@ class HeadTable:
                 continue
             name = base + suffix * (base in self.data) + column.name.removeprefix(base)
             if name in data:
-                raise AttnprobeError(f"Both tables have a column {name!r}; give another suffix.")
+                raise UsageError(f"Both tables have a column {name!r}; give another suffix.")
             columns.append(replace(column, name=name))
             data[name] = more[column.name]
         record = {"joined": [dict(self.provenance), dict(other.provenance)]}
@@ -248,11 +246,11 @@ def _match_rows(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]
     ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
     places = {place: row for row, place in enumerate(theirs)}
     if len(places) < len(theirs) or len(set(ours)) < len(ours):
-        raise AttnprobeError(
+        raise DataError(
             f"A table has more than one row for some {', '.join(keys)}; join tables of a row each."
         )
     if alone := places.keys() ^ set(ours):
-        raise AttnprobeError(
+        raise DataError(
             f"The tables are not about the same rows: {len(alone)} of them are in only one "
             f"({', '.join(keys)})."
         )

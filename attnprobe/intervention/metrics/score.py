@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.sums.clustered import Clustered, sum_by_key
 from attnprobe.sums.inference import PermutationTest, sign_flip
 
@@ -144,7 +144,7 @@ def _sum_documents(rows: Values, clusters: NDArray[np.int64] | None) -> Floats:
 
 def _require(package: str, metric: str) -> None:
     if importlib.util.find_spec(package) is None:
-        raise AttnprobeError(
+        raise UsageError(
             f"--metric {metric} needs {package}: pip install {package}, or choose another --metric."
         )
 

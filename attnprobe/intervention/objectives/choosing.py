@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError, UsageError
 from attnprobe.intervention.objectives.classification import Classification, find_prediction
 from attnprobe.intervention.objectives.language_modelling import MaskedLanguageModel, fills_masks
 from attnprobe.intervention.objectives.objective import Objective
@@ -42,7 +42,7 @@ def choose_task(
     checkpoint, name = _load(load, options, modality, labelled)
     if options.labels_named and not options.objective and not OBJECTIVES[name].gold:
         usual = _list_objectives(labelled or Gold.CLASS)[0]
-        raise AttnprobeError(
+        raise ModelError(
             f"{checkpoint.name} holds no trained head that could use the labels; leave out "
             f"--label-column, or pass --objective {usual} --force-head."
         )
@@ -69,14 +69,14 @@ def _load(load: Loader, options: TaskOptions, modality: str, labelled: Gold) -> 
     kinds = [*map(import_objective, names)]
     heads = {} if kinds[0].head is None else {kind.name: _find_head(kind, modality) for kind in kinds}
     if named and heads == {named: None}:
-        raise AttnprobeError(f"--objective {named} is not one for {modality}; leave it out.")
+        raise UsageError(f"--objective {named} is not one for {modality}; leave it out.")
     wanted = tuple(dict.fromkeys(head for head in heads.values() if head is not None))
     checkpoint = load(wanted, options.force_head, modality)
     name = names[0] if not heads else _REPRESENTATION
     if checkpoint.head is not None:
         name = next((name for name, head in heads.items() if head == checkpoint.head), name)
     if named and name != named:
-        raise AttnprobeError(
+        raise ModelError(
             f"{checkpoint.name} holds no trained {wanted[0].name} head, and numbers from a made-up one would "
             "mean nothing; choose another --objective, or pass --force-head."
         )

@@ -15,7 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.document import Label
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, ModelError
 from attnprobe.intervention.metrics.score import (
     Score,
     class_f1,
@@ -87,7 +87,7 @@ class Classes:
         more = ", ..." if self.count > _NAMED else ""
         if _read_float(str(label)) == -1:
             more += " (-1 marks texts whose label is kept secret; take another split)"
-        raise AttnprobeError(
+        raise DataError(
             f"The label {str(label).strip()[:60]!r} is not one that {self._owner} knows: {known}{more}."
         )
 
@@ -126,7 +126,7 @@ class Prediction(Objective):
     def check(cls, checkpoint: Checkpoint) -> None:
         predicted = find_prediction(checkpoint)
         if predicted not in cls.predicted:
-            raise AttnprobeError(
+            raise ModelError(
                 f"{checkpoint.name} predicts {_PREDICTED[predicted]}, not {_PREDICTED[cls.name]}; use "
                 f"--objective {predicted}."
             )
@@ -220,7 +220,7 @@ class Regression(Prediction):
         super().check(checkpoint)
         count: Any = checkpoint.model.config.num_labels
         if count > 1:
-            raise AttnprobeError(
+            raise ModelError(
                 f"{checkpoint.name} predicts {count} numbers at once, and attnprobe scores one; use "
                 "--objective representation."
             )
@@ -230,7 +230,7 @@ class Regression(Prediction):
         self.gold = np.array([_read_float(label) for label in labels])
         if not np.isfinite(self.gold).all():
             first = str(labels[int(np.isfinite(self.gold).argmin())])[:60]
-            raise AttnprobeError(f"The label {first!r} is not a number, which regression needs.")
+            raise DataError(f"The label {first!r} is not a number, which regression needs.")
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         prediction = upcast(self.ask(batch).logits).squeeze(-1)
@@ -274,7 +274,7 @@ class TokenClassification(Objective):
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
         gold = np.concatenate([self.targets[example][1] for example in examples])
         if name == "f1" and not has_entities(self._names(gold)):
-            raise AttnprobeError(
+            raise DataError(
                 "Not one entity is in the examples that are scored, which leaves f1 undefined; take data "
                 "with entities, or --metric accuracy."
             )

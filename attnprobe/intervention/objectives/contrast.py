@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import ContrastBatches
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 from attnprobe.intervention.objectives.classification import Classes
 from attnprobe.intervention.objectives.language_modelling import read_tokens
 from attnprobe.intervention.objectives.objective import Answer, Objective, upcast
@@ -45,7 +45,7 @@ class ContrastMeasure(Objective):
         self.others = self.seconds >= 0
         self.signed = self.decides or bool(self.others.all())
         if (self.others & (self.answers == self.seconds)).any():
-            raise AttnprobeError("Both answers are the same in a pair; give two that differ, or one.")
+            raise DataError("Both answers are the same in a pair; give two that differ, or one.")
 
     def number(self, answer: str | int | None) -> int:
         """Find the number of an answer, -1 for none."""

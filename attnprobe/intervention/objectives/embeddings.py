@@ -16,7 +16,7 @@ from torch.nn.functional import cosine_similarity
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.document import Uses
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, ModelError
 from attnprobe.intervention.metrics import ranking
 from attnprobe.intervention.metrics.score import (
     CLUSTER,
@@ -116,7 +116,7 @@ class RelatedTexts(Objective):
         labels = corpus.batches.labels
         self.read_uses({member: label for member, label in labels.items() if isinstance(label, Uses)})
         if not len(self.numbers):
-            raise AttnprobeError(f"There are no {self.noun} that could be scored; give others.")
+            raise DataError(f"There are no {self.noun} that could be scored; give others.")
 
     @abstractmethod
     def read_uses(self, texts: Mapping[int, Uses]) -> None:
@@ -298,7 +298,7 @@ class Retrieval(RelatedTexts):
         config = checkpoint.model.config
         head = infer_head(checkpoint.model) or find_stated_head(config)
         if checkpoint.scores_pairs or (head is CLASSIFICATION and config.num_labels == 1):
-            raise AttnprobeError(
+            raise ModelError(
                 f"{checkpoint.name} is a cross-encoder, which scores two texts together and embeds none; "
                 "give pairs of texts with a number (--text-column, --text-pair-column, --label-column) and "
                 "--objective regression."

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError
 from attnprobe.intervention.metrics.score import bleu, count_ngrams
 from attnprobe.intervention.objectives.objective import (
     Answer,
@@ -52,7 +52,7 @@ class MaskedLanguageModel(Objective):
     def check(cls, checkpoint: Checkpoint) -> None:
         if not fills_masks(checkpoint):
             why = "fills masks with its decoder, or its tokenizer has no mask token"
-            raise AttnprobeError(f"{checkpoint.name} {why}; choose --objective seq2seq or representation.")
+            raise ModelError(f"{checkpoint.name} {why}; choose --objective seq2seq or representation.")
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         hidden = self.hidden(batch)

@@ -14,7 +14,7 @@ from torch import Tensor
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.batches import BatchReader
 from attnprobe.corpus.document import Label
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
@@ -109,7 +109,7 @@ class Objective(ABC):
             return mean_score(name, unit, higher_is_better=higher, tested=name != "similarity")
         gold = self.list_gold(examples)
         if gold is not None and gold.ndim == 1 and len(np.unique(gold)) < 2:
-            raise AttnprobeError(
+            raise DataError(
                 f"All examples that are scored have the same label, which leaves {name} undefined; take data "
                 "with others, or another --metric."
             )

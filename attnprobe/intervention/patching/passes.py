@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import ModelError
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.objectives.objective import upcast
 from attnprobe.intervention.task import TaskData
@@ -124,7 +124,7 @@ def patch_pairs(
             with mode, recording(differentiable=attribute):
                 base_m = measure.answer(base, corrupted=not plan.noising).loss
             if not all(bool(torch.isfinite(m).all()) for m in (base_m, source_m)):
-                raise AttnprobeError(
+                raise ModelError(
                     f"{checkpoint.name} gives NaN or infinite numbers; try --dtype float32, or look at its "
                     "weights."
                 )

@@ -15,7 +15,7 @@ from attnprobe.corpus.batch import TokenisedTexts
 from attnprobe.corpus.batches import ContrastBatches
 from attnprobe.corpus.document import Contrast, Document
 from attnprobe.corpus.source import EMBEDDED
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, ModelError, UsageError
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER, ContrastMeasure
 from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan, measure_pairs
@@ -38,14 +38,14 @@ def run_patching(
 ) -> HeadTable:
     """Patch every head of every pair, or with ``fast`` the ``top`` ones by attribution, and tabulate it."""
     if (objective := session.task.objective) not in {None, *MEASURES}:
-        raise AttnprobeError(
+        raise UsageError(
             f"patch reads nothing off for --objective {objective}; choose one of {', '.join(MEASURES)}."
         )
     answered, documents = peek_answers(session.source.documents)
     model = session.choose(Gold.CLASS if answered else Gold.NONE)
     measure = choose_measure(model, answered=answered)
     if session.source.name == EMBEDDED and measure.reads not in {"mask", "next"}:
-        raise AttnprobeError(
+        raise UsageError(
             f"The pairs that ship with attnprobe ask for a word, and {model.checkpoint.name} gives none; "
             "give pairs of your own with --dataset."
         )
@@ -63,7 +63,7 @@ def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document
     documents = iter(documents)
     first = list(islice(documents, PEEKED))
     if not first:
-        raise AttnprobeError("The data hold no pairs of texts; give at least one.")
+        raise DataError("The data hold no pairs of texts; give at least one.")
     answered = any(isinstance(one.label, Contrast) and one.label.answer is not None for one in first)
     return answered, chain(first, documents)
 
@@ -76,18 +76,18 @@ def choose_measure(model: TaskModel, *, answered: bool) -> type[ContrastMeasure]
         return measure
     if objective not in MEASURES:
         known = ", ".join(MEASURES)
-        raise AttnprobeError(
+        raise ModelError(
             f"{name} is asked for {objective}, of which nothing is read off for a pair of texts; take a "
             f"checkpoint with a head for one of {known}."
         )
     if objective == "masked-lm":
-        raise AttnprobeError(
+        raise ModelError(
             f"{name} fills masks, and the probability of a whole text takes a pass for each of its tokens; "
             f"write {getattr(model.checkpoint.tokenizer, 'mask_token', '[MASK]')} for one word of both "
             "texts, and give columns answer and other."
         )
     what = "target text in a column target" if objective == "seq2seq" else "class in a column answer or label"
-    raise AttnprobeError(
+    raise DataError(
         f"The pairs have no answer, and {name} needs one: give the {what}, or name its column with "
         "--label-column."
     )

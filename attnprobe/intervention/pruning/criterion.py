@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from attnprobe.findings.sides import TableSide
@@ -34,18 +34,18 @@ class Criterion:
         """Read the name of a criterion, or ``FILE:COLUMN``."""
         if spec in CRITERIA:
             if highest_first:
-                raise AttnprobeError(f"--highest-first is for tables; {spec} has its own order.")
+                raise UsageError(f"--highest-first is for tables; {spec} has its own order.")
             return cls(spec)
         path, _, column = spec.rpartition(":")
         if (signed := column.lower().replace("-", "_")) in SIGNED:
             criterion, size = SIGNED[signed]
-            raise AttnprobeError(
+            raise UsageError(
                 f"{column} has a sign: heads that help some examples and harm others have a mean near 0, and "
                 "would go first however much they do. Order by a size instead: "
                 f"{f'{path}:{size}' if path else criterion}."
             )
         if not path or not column:
-            raise AttnprobeError(
+            raise UsageError(
                 f"There is no criterion {spec!r}; choose one of {', '.join(CRITERIA)}, or FILE:COLUMN."
             )
         from attnprobe.findings.sides import TableSide  # takes a while
@@ -53,11 +53,11 @@ class Criterion:
 
         side = TableSide.from_table(HeadTable.read(path), path, column)
         if len(set(side.values.tolist())) < 2:
-            raise AttnprobeError(f"All heads have the same {column} in {path}, which orders none of them.")
+            raise DataError(f"All heads have the same {column} in {path}, which orders none of them.")
         name = f"{Path(path).name}:{column}{' (highest first)' if highest_first else ''}"
         return cls(name, side, highest_first, Path(path))
 
     def check_measured(self, option: str) -> None:
         """Refuse an option about how the order is measured where a table holds it."""
         if self.side is not None:
-            raise AttnprobeError(f"{option} has nothing to rank, as {self.name} is an order; leave it out.")
+            raise UsageError(f"{option} has nothing to rank, as {self.name} is an order; leave it out.")

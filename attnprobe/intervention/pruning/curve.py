@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from attnprobe.corpus.source import OpenSource
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, ModelError
 from attnprobe.intervention.ablation import ScoreDeltas
 from attnprobe.intervention.gradient import NODES
 from attnprobe.intervention.metrics.score import Predictions, Score
@@ -66,7 +66,7 @@ def prune_in_steps(
     model, documents = session.open_source([criterion.name])
     architecture, kept = model.architecture, model.architecture.standing
     if share_weights(model.checkpoint.body, architecture.sites):
-        raise AttnprobeError(
+        raise ModelError(
             f"Layers of {model.checkpoint.name} share their weights, so that a head of one can't go alone; "
             "prune takes models whose layers have weights of their own. ablate and importance read it."
         )
@@ -91,9 +91,7 @@ def prune_in_steps(
         elif criterion.side is None:
             ranked, scored = data.half(False), data.half(True)
             if not (len(ranked.documents) and len(scored.documents)):
-                raise AttnprobeError(
-                    "One document can't be both ranked and scored on; give more, or --rank-data."
-                )
+                raise DataError("One document can't be both ranked and scored on; give more, or --rank-data.")
             progress.say(
                 f"heads are ranked on one half of the examples ({len(ranked.documents):,}) and scored on "
                 f"the other ({len(scored.documents):,}); --rank-data ranks on other data."

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError
 from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.ablation import find_example_score, measure_moves
 from attnprobe.intervention.gradient import attribute, name_pass
@@ -56,7 +56,7 @@ def measure_importance(
         norm = np.linalg.norm(importance, axis=-1, keepdims=True)
         importance = np.divide(importance, norm, out=np.zeros_like(importance), where=norm > 0)
     if not np.isfinite(importance[kept]).all():
-        raise AttnprobeError(f"{criterion.name} is undefined for some heads, so they can't be ordered by it.")
+        raise DataError(f"{criterion.name} is undefined for some heads, so they can't be ordered by it.")
     return np.where(kept, importance, np.nan)
 
 
@@ -80,9 +80,9 @@ def _read_column(side: TableSide, data: TaskData) -> Importance:
     values = dict(zip(side.heads, side.values, strict=True))
     if values.keys() != set(heads):
         number = " x ".join(map(str, kept.shape)) if kept.all() else f"{kept.sum()}"
-        raise AttnprobeError(f"{side.name} has {len(values)} heads, which are not the {number} of {name}.")
+        raise DataError(f"{side.name} has {len(values)} heads, which are not the {number} of {name}.")
     if side.model not in {"", name}:
-        raise AttnprobeError(f"{side.name} is about {side.model}, not about {name}.")
+        raise DataError(f"{side.name} is about {side.model}, not about {name}.")
     importance = np.full(kept.shape, np.nan)
     importance[kept] = [values[head] for head in heads]
     return importance

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, ModelError, UsageError
 from attnprobe.intervention.pruning.orders import Order, mask_heads, order_at_random
 from attnprobe.intervention.task import TaskModel, TaskSession
 from attnprobe.intervention.trials import HeadMask
@@ -42,24 +42,24 @@ class Saving:
         removed = round(self.share * heads)
         if not 0 < removed < heads:
             number = "all of them" if removed else "not one of them"
-            raise AttnprobeError(f"A --share of {self.share:g} of {heads} heads is {number}.")
+            raise UsageError(f"A --share of {self.share:g} of {heads} heads is {number}.")
         return removed
 
     def check(self, model: TaskModel) -> None:
         """Refuse a checkpoint that can't be written without heads before its curve is measured."""
         checkpoint = model.checkpoint
         if list_devices(checkpoint.model):
-            raise AttnprobeError(
+            raise UsageError(
                 f"{checkpoint.name} is spread over several devices, and can't be written without heads; "
                 "leave out --save, or --device-map."
             )
         if "adapters" in checkpoint.origin:
-            raise AttnprobeError(
+            raise ModelError(
                 f"{checkpoint.name} can't be written without heads while an adapter is in it; merge "
                 "it first (merge_and_unload), or leave out --save."
             )
         if model.architecture.removed and not self.physical:
-            raise AttnprobeError(
+            raise ModelError(
                 f"{checkpoint.name} is physically pruned already, and can only be written smaller still; add "
                 "--physical."
             )
@@ -81,7 +81,7 @@ class Saving:
         session.progress.stage("removing heads", None)
         try:
             if not self.count(model, pruned.within):
-                raise AttnprobeError(
+                raise UsageError(
                     "No step lies within --margin, so nothing is written; take more examples, a wider margin "
                     "or --share."
                 )

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import altair as alt
 from altair.utils.schemapi import debug_mode
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, UsageError
 from attnprobe.reports.charts.figure import TALLEST, Figure
 from attnprobe.reports.charts.figures import FIGURES
 from attnprobe.reports.charts.kinds import PICTURES, PictureKind
@@ -47,12 +47,12 @@ def draw_picture(
     """
     look, pixels = choose_look(theme, width, columns)
     if kind is not None and kind not in get_args(PictureKind):
-        raise AttnprobeError(f"--kind is one of {', '.join(get_args(PictureKind))}, not {clean(str(kind))}")
+        raise UsageError(f"--kind is one of {', '.join(get_args(PictureKind))}, not {clean(str(kind))}")
     if clusters is not None:
         if kind not in {None, "clustermap"}:
-            raise AttnprobeError(f"--clusters is about --kind clustermap: leave it out of --kind {kind}")
+            raise UsageError(f"--clusters is about --kind clustermap: leave it out of --kind {kind}")
         if clusters < 1:
-            raise AttnprobeError(f"--clusters is a number of parts, 1 or more, not {clusters}")
+            raise UsageError(f"--clusters is a number of parts, 1 or more, not {clusters}")
         kind = "clustermap"
     table = _stack_tables(tables, kind)
     chosen = _choose_kind(table, kind, measures, clusters)
@@ -72,24 +72,24 @@ def _choose_kind(
 ) -> PictureKind:
     known = list_kinds(table)
     if not len(table):
-        raise AttnprobeError("the table has no rows, and there is nothing to draw")
+        raise DataError("the table has no rows, and there is nothing to draw")
     if kind == "atlas" and kind not in known:
-        raise AttnprobeError(
+        raise UsageError(
             "an atlas shows each head of one table with its attention by offset; measure it with "
             "`attnprobe census MODEL --statistics census,profile -o heads.json`"
         )
     if not known:
-        raise AttnprobeError(
+        raise DataError(
             "the table can't be drawn: it is none that attnprobe writes, has no column of numbers, or has "
             f"several rows of the same {', '.join(map(clean, list_keys(table))) or 'keys'}"
         )
     if kind is not None and kind not in known:
         option = f"--kind {kind}" if clusters is None else "--clusters, which is about all pairs of heads"
-        raise AttnprobeError(f"this table can't be drawn with {option}; it can with {', '.join(known)}")
+        raise UsageError(f"this table can't be drawn with {option}; it can with {', '.join(known)}")
     # Whoever names a measure wants a picture that can show it.
     chosen = min(known, key=lambda other: (other != kind, bool(measures) and FIGURES[other].fixed))
     if measures and FIGURES[chosen].fixed:
-        raise AttnprobeError(f"the picture of --kind {chosen} has measures of its own: leave --only out")
+        raise UsageError(f"the picture of --kind {chosen} has measures of its own: leave --only out")
     return chosen
 
 
@@ -129,19 +129,19 @@ def _stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadT
     Raises AttnprobeError when there is none, or their rows are named by different columns.
     """
     if not tables:
-        raise AttnprobeError("plot needs a table")
+        raise UsageError("plot needs a table")
     if len(tables) == 1:
         return tables[0]
     if kind == "atlas":
         return join_beside_profile(tables)
     if kind == "scatter":
         if len(tables) > 2:
-            raise AttnprobeError("--kind scatter takes two tables at most, one for each axis")
+            raise UsageError("--kind scatter takes two tables at most, one for each axis")
         return _join_sides(tables[0], tables[1])
     names = list_keys(tables[0])
     for other in tables[1:]:
         if list_keys(other) != names:
-            raise AttnprobeError(
+            raise UsageError(
                 "the tables are of different kinds: rows of the first are named by "
                 f"{', '.join(names)}, rows of another by {', '.join(list_keys(other))}; plot them one by one"
             )

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.reports.charts.figure import Drawing, Figure
 from attnprobe.reports.charts.marks import (
     amend,
@@ -144,10 +144,10 @@ def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Colu
     if sides and len(named) < 2:
         wanted = next(iter([*named, *sides]))
         if wanted not in sides:
-            raise AttnprobeError(f"--only {clean(wanted)}: in domain and out, there is {', '.join(sides)}")
+            raise UsageError(f"--only {clean(wanted)}: in domain and out, there is {', '.join(sides)}")
         return sides[wanted]
     if named and len(named) != 2:
-        raise AttnprobeError("a scatter takes two measures, such as --only entropy,previous")
+        raise UsageError("a scatter takes two measures, such as --only entropy,previous")
     columns = request.columns(table)
     x, y, *_ = columns if len(columns) > 1 else list_measures(table)
     return x, y

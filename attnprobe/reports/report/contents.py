@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, UsageError
 from attnprobe.table.cells import clean
 from attnprobe.table.destination import check_file, read_description
 from attnprobe.table.formats import READABLE, extension
@@ -100,7 +100,7 @@ def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTabl
     for different in (models, weights):
         if len(different) > 1:
             first, second = list(different.values())[:2]
-            raise AttnprobeError(
+            raise DataError(
                 f"{clean(first)} and {clean(second)} are about different checkpoints, and a report is about "
                 "one: put the tables of each into a folder of its own."
             )
@@ -116,7 +116,7 @@ def read_record(table: HeadTable, name: str) -> Mapping[str, Any]:
 def read_folder(folder: Path) -> dict[str, HeadTable]:
     """Read every table of a folder, by name; raises AttnprobeError when there is none."""
     if not folder.is_dir():
-        raise AttnprobeError(f"There is no folder {folder}.")
+        raise UsageError(f"There is no folder {folder}.")
     tables: dict[str, HeadTable] = {}
     for path in sorted(folder.iterdir()):
         if extension(path) not in READABLE or path.name.startswith(".") or not path.is_file():
@@ -126,7 +126,7 @@ def read_folder(folder: Path) -> dict[str, HeadTable]:
         if (table := HeadTable.read(path)).models:
             tables[path.stem if path.stem not in tables else path.name] = table
     if not tables:
-        raise AttnprobeError(
+        raise DataError(
             f"{folder} holds no table of attnprobe; write some there first, such as "
             f"`attnprobe census MODEL -d DATA -o {folder / 'census.csv'}`."
         )
@@ -136,11 +136,9 @@ def read_folder(folder: Path) -> dict[str, HeadTable]:
 def check_tables_folder(folder: Path, names: list[str], *, overwrite: bool) -> None:
     """Refuse a folder in which tables can't be written, before anything is measured."""
     if folder.exists() and not folder.is_dir():
-        raise AttnprobeError(f"{folder} is not a folder; name another one for the tables.")
+        raise UsageError(f"{folder} is not a folder; name another one for the tables.")
     if not folder.parent.is_dir():
-        raise AttnprobeError(
-            f"can't make {folder}: the folder {folder.parent} does not exist; make it first."
-        )
+        raise UsageError(f"can't make {folder}: the folder {folder.parent} does not exist; make it first.")
     if folder.is_dir():
         for name in names:
             check_file(folder / f"{name}.csv", overwrite)

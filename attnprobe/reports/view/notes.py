@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import DataError, UsageError
 from attnprobe.reports.columns import is_one_quantity, name_source, read_cells, title_axis
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import MIXED, find_role_kind, join_names
@@ -34,25 +34,25 @@ def check_notes(tables: Sequence[tuple[str, HeadTable]], seen: SequenceAttention
     """
     for name, table in tables:
         if not {"layer", "head"} <= table.data.keys():
-            raise AttnprobeError(f"{name} has no columns layer and head; give a table of `attnprobe census`.")
+            raise DataError(f"{name} has no columns layer and head; give a table of `attnprobe census`.")
         if "attention" not in table.data and len(seen.maps) > 1:
-            raise AttnprobeError(
+            raise DataError(
                 f"{name} does not say which attention a head is of, and {clean(seen.model)} has several "
                 "kinds; give a census of this model."
             )
         places = list(zip(*(read_cells(table, key) for key in ("attention", "layer", "head")), strict=True))
         if len(set(places)) < len(places):
-            raise AttnprobeError(
+            raise DataError(
                 f"{name} has several rows for one head; give the census of one model over one set of data."
             )
         known = [(maps, set(rows)) for maps in seen.maps if (rows := _find_rows(table, maps))]
         if not known:
-            raise AttnprobeError(f"{name} is about no attention that {clean(seen.model)} has here.")
+            raise DataError(f"{name} is about no attention that {clean(seen.model)} has here.")
         for maps, heads in known:
             every = {(maps.layers[place], head) for place, head in np.ndindex(maps.kept.shape)}
             kept = {(maps.layers[place], head) for place, head in np.argwhere(maps.kept).tolist()}
             if not kept <= heads <= every:
-                raise AttnprobeError(
+                raise DataError(
                     f"{name} has {len(heads)} heads of the {maps.kind.value}, and they are not the "
                     f"{len(maps.layers)} x {maps.rows.shape[1]} heads of {clean(seen.model)}; give a census "
                     "of this model."
@@ -78,7 +78,7 @@ def find_role(tables: Sequence[HeadTable], role: str, maps: Maps) -> tuple[int, 
     """
     named = [table for table in tables if "role" in table.data]
     if not named:
-        raise AttnprobeError("No table of --census names roles; give one that `attnprobe roles` wrote.")
+        raise DataError("No table of --census names roles; give one that `attnprobe roles` wrote.")
     heads, known = [], dict[str, None]()
     for table in named:
         roles, values = read_cells(table, "role"), read_cells(table, "value")
@@ -92,7 +92,7 @@ def find_role(tables: Sequence[HeadTable], role: str, maps: Maps) -> tuple[int, 
                 heads.append((value if is_number(value) else float("-inf"), -place, -head))
     if not heads:
         there = f"it has {join_names(list(known))}" if known else "no head has any"
-        raise AttnprobeError(f"No head of the {maps.kind.value} has the role {clean(role)!r}; {there}.")
+        raise UsageError(f"No head of the {maps.kind.value} has the role {clean(role)!r}; {there}.")
     _, place, head = max(heads)
     return -place, -head
 

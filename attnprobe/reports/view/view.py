@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.reports.page import embed_bytes, embed_json, frame_page, render_page
 from attnprobe.reports.picture import render_pdf, render_png
 from attnprobe.reports.theme import ThemeName
@@ -28,7 +28,7 @@ def check_page_look(format: str, theme: str | None, width: int | None) -> None:
     """Refuse a theme or a width for a page, which has those of its reader's screen."""
     option = "--theme" if theme is not None else "--width" if width is not None else None
     if format == "html" and option is not None:
-        raise AttnprobeError(
+        raise UsageError(
             f"A page is light or dark, and as wide, as its reader's screen; leave out {option}, or write an "
             ".svg, .png or .pdf."
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.table.cells import Cell, Column
 from attnprobe.table.numbers import write_column
 
@@ -123,4 +123,4 @@ READABLE = tuple(name for name, format in FORMATS.items() if format.read is not 
 def check_installed(format: str) -> None:
     package = FORMATS[format].package
     if package and find_spec(package) is None:
-        raise AttnprobeError(f"{format} needs {package}: pip install {package}, or choose csv or json")
+        raise UsageError(f"{format} needs {package}: pip install {package}, or choose csv or json")

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import UsageError
 from attnprobe.table.cells import Cell, format_cell, guard
 from attnprobe.table.formats import Format, Sheet
 
@@ -22,7 +22,7 @@ def render(sheet: Sheet) -> bytes:
     from openpyxl.writer.excel import ExcelWriter
 
     if len(sheet) > _MOST_ROWS:
-        raise AttnprobeError(f"xlsx holds {_MOST_ROWS:,} rows, and there are {len(sheet):,}: choose csv")
+        raise UsageError(f"xlsx holds {_MOST_ROWS:,} rows, and there are {len(sheet):,}: choose csv")
     book = Workbook(write_only=True)
     # Everything was made then, as far as the file says: the same table gives the same bytes.
     book.properties.created = book.properties.modified = datetime(1980, 1, 1)
