@@ -39,7 +39,7 @@ Examples = list[tuple[Any, Any]]
 
 def read_tags() -> Examples:
     """Give the words of the sentences of the treebank in the package, and their parts of speech."""
-    text = (PACKAGE / "corpus" / "sources" / "sentences" / "treebank.conllu").read_text(encoding="utf-8")
+    text = (PACKAGE / "corpus" / "sentences" / "treebank.conllu").read_text(encoding="utf-8")
     found = []
     for block in text.strip().split("\n\n"):
         rows = [line.split("\t") for line in block.splitlines() if line[:1].isdigit()]

@@ -32,7 +32,7 @@ def sentences() -> list[tuple[str, str]]:
     """Give the sentences that ship with attnprobe, each with the name of the file that it lies in."""
     found = []
     for label in LABELS:
-        lines = (PACKAGE / "corpus" / "sources" / "sentences" / f"{label}.txt").read_text(encoding="utf-8")
+        lines = (PACKAGE / "corpus" / "sentences" / f"{label}.txt").read_text(encoding="utf-8")
         found += [(line, label) for line in lines.splitlines() if line.strip()]
     return found
 

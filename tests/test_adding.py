@@ -39,21 +39,25 @@ def render(sheet):
 FORMAT = Format(render)
 '''
 #: A line of the table of formats, and the reader that it names.
-DOCUMENTS = {
-    "from attnprobe.corpus.rows import": (
-        "from attnprobe.corpus.paragraphs import read_paragraphs\nfrom attnprobe.corpus.rows import"
+FORMATS = {
+    "from attnprobe.corpus.source import": (
+        "from attnprobe.corpus.paragraphs import read_paragraphs\nfrom attnprobe.corpus.source import"
     ),
-    "DOCUMENTS = {": 'DOCUMENTS = {".md": read_paragraphs, ',
+    '    ".csv": read_csv,': '    ".csv": read_csv,\n    ".md": read_paragraphs,',
 }
 DATA = '''
-from attnprobe.corpus.document import Document
+from attnprobe.corpus.cells import Row, make_table
 from attnprobe.corpus.streams import decode_lines
 
 
 def read_paragraphs(stream, source):
-    """Read the paragraphs of a file."""
-    text = "".join(decode_lines(stream, source.spec))
-    return (Document(" ".join(part.split())) for part in text.split("\\n\\n") if part.strip())
+    """Read the paragraphs of a file as rows of a column ``text``."""
+    parts = "".join(decode_lines(stream, source.spec)).split("\\n\\n")
+    rows = (
+        Row(f"paragraph {number} of {source.spec}", {"text": " ".join(part.split())})
+        for number, part in enumerate(parts, start=1)
+    )
+    return make_table(source.spec, rows)
 '''
 COMMAND = '''
 from typing import Annotated, Any, Unpack
@@ -83,7 +87,7 @@ def sharpest(model: ModelArgument, texts: TextsArgument = None, *,
 def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]]):
     """An objective and a metric, formats of tables and data, a command and an option: a file each."""
     copy, run = package_copy
-    for path, changes in {copy / "tasks.py": TASKS, copy / "corpus" / "open.py": DOCUMENTS}.items():
+    for path, changes in {copy / "tasks.py": TASKS, copy / "corpus" / "rows.py": FORMATS}.items():
         content = path.read_text("utf-8")
         for old, new in changes.items():
             assert content.count(old) == 1

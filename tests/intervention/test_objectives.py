@@ -241,15 +241,23 @@ def test_best_spans():
 
 def tag_by_hand(checkpoint: Checkpoint, label: Tagged) -> tuple[dict[str, Tensor], list[int]]:
     """Tokenise as run_ner does: words one by one, -100 at all but the first token of each."""
-    encoded = checkpoint.tokenizer(" ".join(label.words), return_offsets_mapping=True)
-    places = np.cumsum([0, *(len(word) + 1 for word in label.words)])
-    seen: set[int] = set()
+    text = " ".join(label.words)
+    encoded = checkpoint.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+    plain = checkpoint.tokenizer(list(label.words), is_split_into_words=True)
+    if encoded["input_ids"] == plain["input_ids"]:
+        words = plain.word_ids()
+    else:  # byte-level without a blank before the first word: words apart would be spelled otherwise
+        places = np.cumsum([0, *(len(word) + 1 for word in label.words)])
+        pairs = zip(encoded["offset_mapping"], encoded["special_tokens_mask"], strict=True)
+        words = [
+            None if special else int(np.searchsorted(places, start, side="right")) - 1
+            for (start, _), special in pairs
+        ]
+    seen: set[int | None] = set()
     targets = []
-    for start, end in encoded["offset_mapping"]:
-        word = int(np.searchsorted(places, start, side="right")) - 1
-        tag = None if start == end or word in seen else label.tags[word]
-        if start < end:
-            seen.add(word)
+    for word in words:
+        tag = None if word is None or word in seen else label.tags[word]
+        seen.add(word)
         targets.append(-100 if tag is None else checkpoint.model.config.label2id[tag])
     return {"input_ids": torch.tensor([encoded["input_ids"]])}, targets
 
