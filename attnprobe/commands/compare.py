@@ -28,7 +28,7 @@ from attnprobe.options import (
     TokenOptions,
     WeightOptions,
 )
-from attnprobe.registry import Option, command
+from attnprobe.registry import Option, command, split_names
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -181,7 +181,7 @@ def compare(
         from attnprobe.survey.checks import check_layers, keep_layers
         from attnprobe.survey.comparison import compare_checkpoints
 
-        names = None if measure == "census" else _split(measure)
+        names = None if measure == "census" else split_names(measure)
         statistics = apply_weights(choose(names), options["weights"])
         call.progress.stage("loading", None)
         first, second = (_load(one, revision, known, source.kind, call) for one, revision, known in named)
@@ -242,10 +242,6 @@ def _tell_apart(
         return first, second
     names = [os.path.relpath(folder, os.path.commonpath(folders)) for folder in folders]
     return replace(first, name=names[0]), replace(second, name=names[1])
-
-
-def _split(names: str) -> list[str]:
-    return [name.strip() for name in names.split(",") if name.strip()]
 
 
 @command(TableOutput)
@@ -433,11 +429,11 @@ def _find_measure(name: str) -> tuple[str, dict[str, Any]]:
     from attnprobe.statistics.registry import choose  # takes torch
 
     try:
-        choose(_split(name))
+        choose(split_names(name))
     except AttnprobeError as error:
         others = ", ".join([*MEASURES, "everything", *COLUMNS])
         raise UsageError(f"{error} Beside these, --measure takes {others}.") from error
-    return "census", {"statistics": _split(name)}
+    return "census", {"statistics": split_names(name)}
 
 
 def _check_unused(name: str, measure: str, given: dict[str, Any]) -> None:
