@@ -43,7 +43,8 @@ def _family(family: Any, statistics: Iterable[Any]) -> Iterator[str]:
     yield f"### {family.name}: {family.title}\n"
     for statistic in statistics:
         if statistic.family == family:
-            yield f"#### `{statistic.name}`\n\n*{statistic.title}* · unit: {statistic.unit} · {_ROWS[statistic.rows]}\n"
+            yield f"#### `{statistic.name}`\n"
+            yield f"*{statistic.title}* · unit: {statistic.unit} · {_ROWS[statistic.rows]}\n"
             yield f"{prose(statistic.definition)}\n"
 
 
