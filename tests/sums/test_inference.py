@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import f, false_discovery_control, kstest, t, ttest_1samp, ttest_ind
+from scipy.stats import f, false_discovery_control, t, ttest_1samp, ttest_ind
 
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import Estimate, PermutationTest, adjust, compare_groups, half_width, sign_flip
@@ -138,20 +138,6 @@ def test_welchs_f_of_several_groups():
     ratio = between / (1 + 2 * (k - 2) * lost / (k**2 - 1))
     expected = f.sf(ratio, k - 1, (k**2 - 1) / (3 * lost))
     assert compare_groups(*summarise(samples))[1] == pytest.approx(expected, rel=1e-10)
-
-
-@pytest.mark.parametrize("documents", [[30] * 5, [30, 60, 100]])
-def test_p_is_uniform_where_groups_are_alike(documents):
-    """From 30 documents on; groups differ in spread, and shares are a little skewed."""
-    draw, times = np.random.default_rng(len(documents)), 20_000
-    for make in (
-        lambda place, number: draw.normal(0, 1 + place, (number, times)),
-        lambda place, number: draw.beta(2, 5, (number, times)),
-    ):
-        _, p = compare_groups(*summarise([make(*one) for one in enumerate(documents)]))
-        assert 0.04 <= (p < 0.05).mean() <= 0.06
-        assert 0.006 <= (p < 0.01).mean() <= 0.015
-        assert kstest(p, "uniform").statistic < 0.02
 
 
 @pytest.mark.parametrize("documents", [2, 3, 4])
