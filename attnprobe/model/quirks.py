@@ -116,21 +116,13 @@ EMBEDDING_ENCODERS = frozenset({"t5", "mt5", "umt5", "longt5"})
 MASKED_CLASSES = ("XLMWithLMHeadModel", "FlaubertWithLMHeadModel")  # of both kinds; nearly all are masked
 TRANSLATION_CLASSES = ("MTModel",)
 
-_BERT = r"encoder\.layer\.(?P<layer>\d+)\.attention\.(?:self\.(?:query|key|value)|(?P<output>output\.dense))$"
-#: Types whose heads transformers 4 could remove, and where the projections of their layers lie: what gives a
+#: Types whose heads transformers 4 could remove, and how they call the projections of a layer: what gives a
 #: head's queries, keys and values, or, as ``output``, what reads the heads.
-REMOVABLE = {
-    **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _BERT),
-    "albert": (
-        r"albert_layer_groups\.(?P<layer>\d+)\.albert_layers\.0\.attention\."
-        r"(?:query|key|value|(?P<output>dense))$"
-    ),
-    "distilbert": r"layer\.(?P<layer>\d+)\.attention\.(?:[qkv]_lin|(?P<output>out_lin))$",
-    "gpt2": r"h\.(?P<layer>\d+)\.attn\.(?:c_attn|(?P<output>c_proj))$",
-    "vit": r"layers\.(?P<layer>\d+)\.attention\.(?:[qkv]_proj|(?P<output>o_proj))$",
-}
-#: Of them, what the projection of queries, keys and values in one is called.
-FUSED = "c_attn"
+REMOVABLE = ("albert", "bert", "camembert", "distilbert", "electra", "gpt2", "roberta", "vit", "xlm-roberta")
+PROJECTION = re.compile(
+    r"\.(?P<layer>\d+)\.(?:albert_layers\.0\.)?att(?:n|ention)\.(?:self\.)?"
+    r"(?:query|key|value|[qkv]_lin|[qkv]_proj|c_attn|(?P<output>output\.dense|dense|out_lin|o_proj|c_proj))$"
+)
 
 
 def list_stored_layers(config: Any) -> list[int]:
