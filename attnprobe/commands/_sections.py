@@ -91,7 +91,7 @@ class Sections:
     def check(self, wanted: Sequence[str]) -> None:
         """Refuse data that a later section would refuse, and keep what can be read once only."""
         of_a_task = any(section in OF_A_TASK for section in wanted)
-        self.texts, source = open_to_replay(self.texts, self.labels, self.options, find_labels=of_a_task)
+        self.texts, source = open_to_replay(self.texts, self.options, self.labels, find_labels=of_a_task)
         if of_a_task:
             check_labels(source, read_task(self.options, self.labels))
         else:
@@ -99,10 +99,10 @@ class Sections:
         if "roles" in wanted and (self.picked or list_gold(self.roles) or self.roles["thresholds"]):
             open_sources(self.texts, self.roles)
         if self.by_group is not None:
-            source = open_texts(self.texts, named={**self.options, "by_group": self.by_group})
+            source = open_texts(self.texts, {**self.roles, "by_group": self.by_group})
             read_first(check_groups(source, self.by_group))
         if self.out_domain is not None:
-            self.out_domain, _ = open_to_replay(self.out_domain, None, self.options, find_labels=True)
+            self.out_domain, _ = open_to_replay(self.out_domain, self.options, find_labels=True)
 
     def describe(self) -> str:
         """Describe all that the numbers depend on, by a hash."""
@@ -116,9 +116,9 @@ class Sections:
 
     def _open_all(self) -> list[OpenSource]:
         options = self.options
-        sources = [open_to_replay(self.texts, self.labels, options, find_labels=True)[1]]
+        sources = [open_to_replay(self.texts, options, self.labels, find_labels=True)[1]]
         if self.out_domain is not None:
-            sources.append(open_to_replay(self.out_domain, None, options, find_labels=True)[1])
+            sources.append(open_to_replay(self.out_domain, options, find_labels=True)[1])
         for kind, texts in list_gold(self.roles).items():
             sources.append(open_gold(texts, kind, name_columns(kind, self.roles)))
         return sources
@@ -174,7 +174,7 @@ class Sections:
         return shared
 
     def _open(self) -> OpenSource:
-        return open_texts(self.texts, named=self.options)
+        return open_texts(self.texts, self.roles)
 
     def _load(self, kind: str) -> Any:
         self.progress.stage("loading", None)

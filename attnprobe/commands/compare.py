@@ -173,7 +173,7 @@ def compare(
     models = [checkpoint for checkpoint, _ in pair]
     with open_call(options, *models, tokenizers=tokenizers or [None, None]) as call:
         texts, labels = replay(texts), replay(labels)
-        texts, source = open_to_replay(texts, labels, options, find_labels=False)
+        texts, source = open_to_replay(texts, options, labels)
         source = read_first(source)
         from attnprobe.findings.comparison import tabulate_heads
         from attnprobe.statistics.registry import choose
@@ -188,7 +188,7 @@ def compare(
         first, second = _tell_apart(first, second, pair)
 
         def reopen() -> Iterator[Any]:  # only where the second checkpoint has other tokens
-            yield from open_to_replay(texts, labels, options, find_labels=False)[1].documents
+            yield from open_to_replay(texts, options, labels)[1].documents
 
         comparison = compare_checkpoints(
             (first, second),
@@ -375,7 +375,7 @@ def dynamics(
         labelled = name in {"importance", "prune"}
         if labels is not None and not labelled:
             raise UsageError(f"labels are for importance and prune; {measure} reads none.")
-        texts, source = open_to_replay(texts, labels, options, find_labels=labelled)
+        texts, source = open_to_replay(texts, options, labels, find_labels=labelled)
         check_labels(source, read_task(options, labels)) if labelled else read_first(source)
         special = set().union(*(names for _, names in MEASURES.values())) - taken
         keywords = {_RENAMED.get(one, one): given[one] for one in given.keys() - special} | more
@@ -388,7 +388,7 @@ def dynamics(
             key = make_state_key(
                 measure,
                 given,
-                lambda: [open_to_replay(texts, labels, options, find_labels=labelled)[1]],
+                lambda: [open_to_replay(texts, options, labels, find_labels=labelled)[1]],
                 [call.corpus.frequencies, prune_by.rpartition(":")[0] if labelled else ""],
                 call,
             )
