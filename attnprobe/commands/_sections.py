@@ -18,14 +18,15 @@ from attnprobe.corpus.order import select
 from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.files import write_together
+from attnprobe.options import FREE
 from attnprobe.reports.report.contents import OF_A_TASK, OF_GOLD, check_tables_folder
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
-from attnprobe.session.checkpoints import make_state_key
+from attnprobe.run.record import record_versions
 from attnprobe.session.roles import list_gold, name_columns, open_sources, request_roles
 from attnprobe.session.session import Call, check_labels, describe_call, load_model, read_first, read_task
 from attnprobe.session.survey import check_groups
-from attnprobe.session.texts import open_gold, open_texts, open_to_replay
+from attnprobe.session.texts import identify_source, open_gold, open_texts, open_to_replay
 from attnprobe.table.destination import read_description
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import HeadTable
@@ -106,13 +107,16 @@ class Sections:
 
     def describe(self) -> str:
         """Describe all that the numbers depend on, by a hash."""
+        from attnprobe.model.folders import hash_file
         from attnprobe.model.locate import locate
 
-        question = {**self.options, "by_group": self.by_group}
-        question = {name: value for name, value in question.items() if name not in OF_GOLD.values()}
-        key = make_state_key("report", question, self._open_all, [self.options["frequencies"]], self.call)
+        free = {*FREE, *OF_GOLD.values()}
+        question = {name: value for name, value in self.options.items() if name not in free}
+        table = self.options["frequencies"] and hash_file(Path(self.options["frequencies"]))
+        sources = [identify_source(source, self.call.corpus) for source in self._open_all()]
         checkpoint = locate(str(self.model), self.call.load, weights=False).identity
-        return hashlib.sha256(json.dumps([key, checkpoint], sort_keys=True).encode()).hexdigest()
+        key = [question, self.by_group, table, sources, checkpoint, record_versions()["versions"]]
+        return hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()
 
     def _open_all(self) -> list[OpenSource]:
         options = self.options

@@ -339,14 +339,7 @@ def dynamics(
     from attnprobe.findings.dynamics import check_alike, stack_steps, tabulate_orders
     from attnprobe.intervention.pruning.criterion import Criterion
     from attnprobe.run.record import record_versions
-    from attnprobe.session.checkpoints import (
-        list_models,
-        list_run,
-        make_state_key,
-        measure_steps,
-        parse_revisions,
-        parse_steps,
-    )
+    from attnprobe.session.checkpoints import list_run, measure_steps, parse_revisions
     from attnprobe.session.session import (
         check_labels,
         describe_call,
@@ -360,7 +353,7 @@ def dynamics(
     if measure == "prune" and by == "step":
         raise UsageError("--by step is about an order of heads, and pruning curves have none; leave it out.")
     models = [model] if isinstance(model, str | Path) else model
-    run = list_run(list_models(models), parse_revisions(revisions, options["revision"]), parse_steps(steps))
+    run = list_run(models, parse_revisions(revisions, options["revision"]), steps)
     check_standard_input(texts if isinstance(texts, str) else None)
     texts, labels = replay(texts), replay(labels)
     of_prune = {"prune_by": prune_by, "prune_step": prune_step, "random_orders": random_orders}
@@ -383,21 +376,12 @@ def dynamics(
         from attnprobe.model.locate import find_run
 
         checkpoints = find_run([(saved.model, saved.revision) for saved in run], call.load)
-        key = {}
-        if call.resume is not None:
-            key = make_state_key(
-                measure,
-                given,
-                lambda: [open_to_replay(texts, options, labels, find_labels=labelled)[1]],
-                [call.corpus.frequencies, prune_by.rpartition(":")[0] if labelled else ""],
-                call,
-            )
 
         def measure_step(model: str, more: dict[str, Any]) -> "HeadTable":
             table = function(model, texts, *([labels] if labelled else []), **keywords | more)
             return _keep_column(table, measure) if measure in COLUMNS else table
 
-        tables = measure_steps(run, checkpoints, measure_step, key, call, check_alike)
+        tables = measure_steps(run, checkpoints, measure_step, call, check_alike)
     measured = [(one.step, table) for one, table in zip(run, tables, strict=True)]
     record = {
         "command": describe_call("dynamics"),

@@ -1,5 +1,6 @@
 """Texts, gold links and pairs, however a user names or a program holds them, opened as one source."""
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from attnprobe.corpus.source import EMBEDDED, FILE, STDIN, OpenSource, Source
 from attnprobe.errors import UsageError
 from attnprobe.run.process_group import Ranks
-from attnprobe.tasks import OBJECTIVES
+from attnprobe.tasks import OBJECTIVES, RELATIONS
 
 if TYPE_CHECKING:
     from attnprobe.corpus.document import Document
+    from attnprobe.run.options import CorpusOptions
 
 #: What functions take: texts one by one or as a column, the path of a file or of a folder of images or
 #: sound, the id of a hub dataset, a ``Source``, one that is open already, or a table of which a column is
@@ -163,3 +165,20 @@ def open_to_replay(
         source = replace(source, documents=list(source.documents))
         return source, source
     return texts, source
+
+
+def identify_source(source: OpenSource, reading: "CorpusOptions") -> list[Any]:
+    """Tell data from other data: by the SHA-256 of a file, or of what is read where there is none."""
+    from attnprobe.corpus.order import select
+    from attnprobe.intervention.request import peek
+
+    if source.kind != "text" or source.described.get("sha256") is not None:
+        return [source.name, source.described]
+    digest = hashlib.sha256()
+    kind, every = peek(source.documents)
+    documents: Any = every
+    if kind not in RELATIONS:  # of which texts stay that no limit counts
+        documents = select(every, reading.limit, reading.sample, reading.seed)
+    for document in documents:
+        digest.update(repr(document).encode("utf-8", "surrogatepass"))
+    return [source.name, source.described, digest.hexdigest()]
