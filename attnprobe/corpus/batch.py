@@ -1,4 +1,4 @@
-"""A batch: what a model is given, and what is known about its tokens; and what reads the batches of a corpus."""
+"""A batch: what a model is given, what is known about its tokens, and what reads it from a corpus."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -68,8 +68,7 @@ class TokenisedTexts:
     def ids(self, members: Ints) -> NDArray[np.int32]:
         """Read equally long sequences, (batch, position).
 
-        Where they are shuffled, special tokens stay where they are, and separators part what is shuffled within
-        itself.
+        Where they are shuffled, special tokens stay where they are, and separators part what is shuffled.
         """
         ids = np.stack([self.store.ids(int(member)) for member in members])
         if self.seed is None:
@@ -110,10 +109,10 @@ class TokenisedTexts:
         features = TokenFeatures(*map(torch.from_numpy, marks))
         if not mixed:
             return features
-        seen = torch.from_numpy(image)
-        asking = {"image": seen, "text": torch.from_numpy(text)}.get(self.queries or "", torch.ones_like(seen))
-        sees = find_sight(seen) if self.joined else torch.arange(ids.shape[1]).expand(ids.shape).contiguous()
-        return replace(features, mixed=Modalities(seen, asking, sees))
+        marked, every = torch.from_numpy(image), torch.ones(ids.shape, dtype=torch.bool)
+        asking = {"image": marked, "text": torch.from_numpy(text)}.get(self.queries or "", every)
+        sees = find_sight(marked if self.joined else ~every)
+        return replace(features, mixed=Modalities(marked, asking, sees))
 
 
 def find_sight(image: Tensor) -> Tensor:

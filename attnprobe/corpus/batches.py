@@ -13,11 +13,13 @@ from torch import Tensor
 
 from attnprobe.attention.layout import Grid
 from attnprobe.attention.tokens import TokenAnnotation
-from attnprobe.corpus.batch import Batch, BatchReader, Groups, Ints, MediaTokens, TokenisedTexts, name_clusters
+from attnprobe.corpus.batch import Batch, BatchReader, Groups, MediaTokens, TokenisedTexts, name_clusters
 from attnprobe.corpus.media import IMAGE, SOUND, Item, Picture, read_image, read_sound
 from attnprobe.corpus.store import replace_repeated
 from attnprobe.errors import DataError
 from attnprobe.sums.documents import name_documents
+
+Ints = NDArray[np.int64]
 
 
 def plan_batches(

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.tokens import TokenFeatures
-from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import BatchReader, plan_batches
+from attnprobe.corpus.batch import Batch, BatchReader
+from attnprobe.corpus.batches import plan_batches
 from attnprobe.errors import DataError, UsageError
 from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import TaskData

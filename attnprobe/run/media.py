@@ -9,7 +9,6 @@ import numpy as np
 from torch import Tensor
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batch import ImageTexts
 from attnprobe.corpus.batches import Clip, MediaBatches, PairBatches
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import (
@@ -28,7 +27,7 @@ from attnprobe.corpus.vocabulary import find_special_ids
 from attnprobe.errors import DataError, ModelError, UsageError, first_line
 from attnprobe.model.check.places import catch_tokens, find_grid
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.processing import Processor, SeeingProcessor, find_sight
+from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.quirks import force_full_attention
 from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.run.corpus import Corpus, TokenReader
@@ -205,10 +204,10 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
         raise DataError("There is not a single image with a text; there is nothing to measure.")
     tokenizer = checkpoint.tokenizer
     unranked = {*find_special_ids(tokenizer), processor.placeholder}
-    side = ImageTexts(
-        **vars(reader.describe(store, Frame.of(tokenizer), unranked)),
-        is_image=processor.is_image,
-        find_sight=find_sight if reader.architecture.joined else None,
+    side = replace(
+        reader.describe(store, Frame.of(tokenizer), unranked),
+        placeholder=processor.placeholder,
+        joined=reader.architecture.joined,
         queries=options.queries,
     )
 

@@ -92,7 +92,7 @@ def sum_values(
     values: Values, kinds: Mapping[str, Any], constants: Mapping[str, Sum], batch: Batch
 ) -> Measurement:
     """Sum up what was found in each sequence of a batch, (sequence, ...), and in each group of documents."""
-    documents, by_group = batch.members if batch.names is None else batch.names, batch.groups
+    documents, by_group = batch.names, batch.groups
 
     def sum_up(members: Ints, clusters: Ints | None, group: str | None = None) -> Measurement:
         sums: dict[str, Any] = dict(constants)

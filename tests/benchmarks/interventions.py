@@ -10,8 +10,7 @@ from ratios import CASES, Case, as_figure, paired_ratios
 from shapes import MINILM, random_batch, word_tokenizer
 from transformers import BertForSequenceClassification
 
-from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import BatchReader
+from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.corpus.document import Label
 from attnprobe.corpus.tokens import Reading
 from attnprobe.intervention.gradient import gradient_importance, head_relevance
