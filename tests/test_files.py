@@ -90,5 +90,6 @@ def test_a_limit_on_the_size_of_files():
             SequenceStore(9) as store,
         ):
             store.extend([TokenSequence([1] * (1 << 20)), TokenSequence([1, 2, 3])])
+            store.ids(1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

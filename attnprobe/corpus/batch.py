@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Grid, Layout
+from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import Modalities, TokenAnnotation, TokenFeatures
 from attnprobe.corpus.document import Label
 from attnprobe.corpus.store import SequenceStore, shuffle_tokens
@@ -130,32 +130,6 @@ def find_sight(image: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class MediaTokens:
-    """What is known beforehand about tokens that only the model makes, of images or of sound."""
-
-    length: int
-    scattered: bool = False
-    grid: Grid | None = None
-    content_only: bool = False
-
-    def layout(self, batch: int, length: int) -> Layout:
-        """Lay out tokens: outside of the grid the first is special, and the others part it from nothing.
-
-        Without a grid there are no special tokens. No token is punctuation, and none is rare.
-        """
-        no = torch.zeros(batch, length, dtype=torch.bool)
-        outside = no.clone()
-        if self.grid is not None:
-            outside |= self.grid.places(length)[:, 0].isnan()
-        first = outside.clone()
-        first[:, 1:] = False
-        kept = ~outside if self.content_only else ~no
-        rank = torch.full((batch, length), -1)
-        tokens = TokenFeatures(first, outside & ~first, no, ~outside, no.float(), kept, rank, rank)
-        return Layout.of(tokens, grid=self.grid, placed=not self.scattered or self.grid is not None)
-
-
-@dataclass(frozen=True)
 class Batch:
     """Equally long sequences.
 
@@ -167,11 +141,10 @@ class Batch:
     """
 
     inputs: Mapping[str, Tensor]  # what a model is given, each (batch, ...), by transformers' names
-    tokens: TokenFeatures | None  # None where only the model makes them, see ``media``
+    tokens: TokenFeatures | None  # None where only the model makes them, of images or of sound
     members: Ints  # which sequences of the corpus these are (batch,)
-    corpus: "BatchReader | None" = None  # what read it
+    corpus: "BatchReader"
     targets: TokenFeatures | None = None
-    media: MediaTokens | None = None
     annotations: AnnotationsOf = ()
     target_annotations: AnnotationsOf = ()
     cross_annotations: AnnotationsOf = ()
@@ -187,62 +160,52 @@ class Batch:
     @property
     def documents(self) -> Ints:
         """The document of each sequence, by its number in the corpus."""
-        return self.members if self.corpus is None else self.corpus.documents[self.members]
+        return self.corpus.documents[self.members]
 
     @property
     def names(self) -> Ints:
         """What names the document of each sequence, in whatever corpus it lies."""
-        return self.members if self.corpus is None else self.corpus.names[self.members]
+        return self.corpus.names[self.members]
 
     @property
-    def clusters(self) -> Ints | None:
+    def clusters(self) -> Ints:
         """The same, or -1 where the document has no other sequence."""
-        return None if self.corpus is None else self.corpus.clusters[self.members]
+        return self.corpus.clusters[self.members]
 
     @property
     def groups(self) -> Groups | None:
-        if self.corpus is None or (groups := self.corpus.groups) is None:
+        if (groups := self.corpus.groups) is None:
             return None
         return Groups(groups.names, groups.of[self.members], groups.clusters[self.members])
 
     @property
-    def size(self) -> int:
-        """Tokens in all sequences together, those of their targets included."""
-        known = sum(side.kept.numel() for side in (self.tokens, self.targets) if side is not None)
-        return known + (self.media.length * len(self) if self.media is not None else 0)
-
-    @property
     def length(self) -> int:
         """Tokens in each sequence, as far as that is known."""
-        known = self.tokens or self.media
-        return 0 if known is None else known.length
+        return int(self.corpus.lengths[self.members[0]])
+
+    @property
+    def size(self) -> int:
+        """Tokens in all sequences together, those of their targets included."""
+        return len(self) * (self.length + (0 if self.targets is None else self.targets.length))
 
     def lay_out(self, kind: Kind | int, queries: int, keys: int) -> Layout:
         """Tell which tokens attend to which in a kind of attention, of so many queries and keys.
 
         ``kind`` is the number of a layer where layers have tokens of their own, whose places are not known.
         """
+        layout = self.corpus.lay_out(self, keys)
         if isinstance(kind, int):
-            return Layout(self._layout(queries).queries, self._layout(keys).keys)
+            return Layout(self.corpus.lay_out(self, queries).queries, layout.keys)
         if kind is Kind.DECODER and self.targets is not None:
             annotations = self.target_annotations
             return Layout(self.targets, self.targets, causal=True, annotations=annotations, shifted=True)
-        layout = self._layout(keys)
         if kind is Kind.CROSS:
             assert self.targets is not None
             return Layout(self.targets, layout.keys, annotations=self.cross_annotations, shifted=True)
         return layout if kind is Kind.ENCODER else replace(layout, causal=True, grid=None, placed=True)
 
-    def _layout(self, length: int) -> Layout:
-        """Lay out attention of the tokens among themselves; a model made ``length`` of each sequence."""
-        if self.tokens is not None:
-            return Layout(self.tokens, self.tokens, annotations=self.annotations)
-        assert self.media is not None
-        return self.media.layout(len(self), length)
-
     def halves(self) -> tuple["Batch", "Batch"]:
         """Read the sequences again in two parts, the first half no smaller than the second."""
-        assert self.corpus is not None
         middle = -(-len(self) // 2)
         return self.corpus.read(self.members[:middle]), self.corpus.read(self.members[middle:])
 
@@ -286,6 +249,11 @@ class BatchReader(ABC):
         if self.targets.echoes:
             ids[:, 1:] = inputs["input_ids"][:, : ids.shape[1] - 1]
         return {**inputs, "decoder_input_ids": ids}
+
+    def lay_out(self, batch: Batch, length: int) -> Layout:
+        """Lay out attention among the tokens of a batch; a model made ``length`` of each sequence."""
+        assert batch.tokens is not None
+        return Layout(batch.tokens, batch.tokens, annotations=batch.annotations)
 
     def annotation(self, member: int) -> TokenAnnotation | None:
         """Read what is known of a sequence beside its tokens, where somebody said something."""

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.attention.layout import Grid
-from attnprobe.attention.tokens import TokenAnnotation
-from attnprobe.corpus.batch import Batch, BatchReader, Groups, MediaTokens, TokenisedTexts, name_clusters
+from attnprobe.attention.layout import Grid, Layout
+from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures
+from attnprobe.corpus.batch import Batch, BatchReader, Groups, TokenisedTexts, name_clusters
 from attnprobe.corpus.media import IMAGE, SOUND, Item, Picture, read_image, read_sound
 from attnprobe.corpus.store import replace_repeated
 from attnprobe.errors import DataError
@@ -181,9 +181,24 @@ class MediaBatches(BatchReader):
     def gather(self, members: Ints) -> Batch:
         clips = [self._clips[int(member)] for member in members]
         inputs = join_inputs([self._prepare(self._decode(clip)) for clip in clips])
-        grid, length = self._grids[clips[0].shape], int(self.lengths[members[0]])
-        media = MediaTokens(length, self._kind != SOUND, grid, self._content_only)
-        return Batch(inputs, None, members, self, media=media)
+        return Batch(inputs, None, members, self)
+
+    def lay_out(self, batch: Batch, length: int) -> Layout:
+        """Lay out tokens: outside of the grid the first is special, and the others part it from nothing.
+
+        Without a grid there are no special tokens. No token is punctuation, and none is rare.
+        """
+        no, grid = (
+            torch.zeros(len(batch), length, dtype=torch.bool),
+            self._grids[self._clips[batch.members[0]].shape],
+        )
+        outside = no if grid is None else no | grid.places(length)[:, 0].isnan()
+        first = outside.clone()
+        first[:, 1:] = False
+        kept = ~outside if self._content_only else ~no
+        rank = torch.full((len(batch), length), -1)
+        tokens = TokenFeatures(first, outside & ~first, no, ~outside, no.float(), kept, rank, rank)
+        return Layout.of(tokens, grid=grid, placed=self._kind == SOUND or grid is not None)
 
     def _decode(self, clip: Clip) -> NDArray[Any]:
         if self._kind == IMAGE:

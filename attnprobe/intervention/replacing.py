@@ -66,9 +66,7 @@ def _find_features(batch: Batch, architecture: Architecture, layer: int) -> Toke
         return None
     if batch.targets is not None and architecture.kinds[layer] in {Kind.DECODER, Kind.CROSS}:
         return batch.targets
-    if batch.tokens is not None:
-        return batch.tokens
-    return None if batch.media is None else batch.media.layout(len(batch), batch.length).queries
+    return batch.corpus.lay_out(batch, batch.length).queries
 
 
 def _sort_tokens(features: TokenFeatures | None, batch: int, queries: int) -> Tensor:
