@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -191,8 +192,9 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
             name = document.digest
             number = len(pairs) if document.part_of is None else numbers.setdefault(name, len(pairs))
             if picture.path is None:  # its bytes go to disk
-                held = spool.append(picture.held), len(picture.held)
-                picture = replace(picture, held=b"", spool=(spool, *held))
+                content = picture.content
+                held = partial(spool.read, spool.append(content), len(content))
+                picture = replace(picture, held=held)
             pairs.append((picture, document.text))
             digests.append(picture.digest)
             shapes.append(tuple((key, *value.shape) for key, value in inputs.items()))
