@@ -47,7 +47,7 @@ class Groups:
 
     def parts(self) -> Iterator[tuple[str, NDArray[np.intp]]]:
         """Give the name of each group that is there, and which of the sequences count in it."""
-        for place in np.unique(self.of):
+        for place in map(int, np.unique(self.of)):
             yield self.names[place], np.flatnonzero(self.of == place)
 
 
