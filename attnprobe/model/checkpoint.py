@@ -21,7 +21,7 @@ from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.quantisation import Quantisation
-from attnprobe.model.quirks import DEFAULTS, GUESS_PADDING, UnsupportedModelError
+from attnprobe.model.quirks import GUESS_PADDING, UnsupportedModelError, make_defaults
 from attnprobe.model.task_heads import TaskHead
 
 #: What models of each modality call their input.
@@ -222,9 +222,8 @@ class Checkpoint:
             inputs.pop("decoder_input_ids", None)
         if self.model_type in GUESS_PADDING and "input_ids" in inputs:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        for name in list_forward_parameters(type(self.body)) & DEFAULTS.keys() - inputs.keys():
-            if (value := DEFAULTS[name](self.body, inputs)) is not None:
-                inputs[name] = value
+        wanted = list_forward_parameters(type(self.body)) - inputs.keys()
+        inputs |= make_defaults(self.body, wanted, inputs)
 
 
 def strip_head(model: PreTrainedModel) -> PreTrainedModel:

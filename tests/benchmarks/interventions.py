@@ -41,14 +41,14 @@ def _backward(
     name: str, attribute: Callable[..., object], goals: tuple[float, float], *, quick: bool
 ) -> Iterator[Figure]:
     for case in CASES:
-        data = _set_up(case)
+        data = set_up(case)
         ratios = paired_ratios(_bare(data), partial(attribute, data), 3 if quick else 9)
         yield as_figure(f"{name} of all heads, {case.name}", ratios, *goals)
 
 
 def ablation_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare one trial a head with as many bare forward passes."""
-    data = _set_up(MINILM_CASE)
+    data = set_up(MINILM_CASE)
     for name, cuts in (("ablation", cut_single_heads), ("keep-one", keep_single_heads)):
         trials = cuts(*data.model.shape)
         run = partial(run_trials, data, trials, ["accuracy"])
@@ -58,7 +58,7 @@ def ablation_costs(*, quick: bool) -> Iterator[Figure]:
 
 def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     """Compare the whole model with a smaller one, half of whose heads were cut out at random."""
-    data = _set_up(MINILM_CASE)
+    data = set_up(MINILM_CASE)
     shape = data.model.shape
     keep = mask_heads(shape, order_at_random(np.ones(shape, bool), 0), shape[0] * shape[1] // 2)
     smaller = remove_heads(data.model.checkpoint, keep, physical=True)
@@ -67,7 +67,7 @@ def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     yield as_figure(f"throughput without half of the heads, {MINILM_CASE.name}, gain", gains)
 
 
-def _set_up(case: Case) -> TaskData:
+def set_up(case: Case) -> TaskData:
     batch = random_batch(case.sequences, case.length)
     classifier: Any = BertForSequenceClassification(case.shape.model().config).eval().requires_grad_(False)
     checkpoint = Checkpoint("random", classifier, word_tokenizer(["a b"]))
