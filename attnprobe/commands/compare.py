@@ -183,7 +183,6 @@ def compare(
 
         names = None if measure == "census" else split_names(measure)
         statistics = apply_weights(choose(names), options["weights"])
-        call.progress.stage("loading", None)
         first, second = (_load(one, revision, known, source.kind, call) for one, revision, known in named)
         first, second = _tell_apart(first, second, pair)
 
@@ -225,11 +224,9 @@ def _name_pair(
 
 
 def _load(model: Any, revision: str | None, tokenizer: Any, kind: str, call: "Call") -> "Checkpoint":
-    from attnprobe.session.session import load_model
-
-    load = replace(call.load, revision=revision) if isinstance(model, str | Path) else call.load
-    checkpoint = load_model(model, tokenizer, load, kind)
-    other = revision is not None and revision != call.load.revision
+    given = {**call.options, "tokenizer": tokenizer, "revision": revision}
+    checkpoint = replace(call, model=model, options=given).load_checkpoint(modality=kind)
+    other = revision is not None and revision != call.options["revision"]
     return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if other else checkpoint
 
 

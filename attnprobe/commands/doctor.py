@@ -43,20 +43,20 @@ def doctor(
     """
     from contextlib import suppress
 
-    from attnprobe.session.session import check_model, describe_call, load_model, open_call, read_first
+    from attnprobe.session.session import check_model, describe_call, open_call, read_first
     from attnprobe.session.texts import open_texts
     from attnprobe.table.builder import Labels
 
     with open_call(options, model, check=False) as call:
         source = read_first(open_texts(texts, options, sees=call.sees_text))
         with suppress(ModelError):  # which goes into the table
-            check_model(model, call.tokenizer, options)
+            check_model(model, call.options["tokenizer"], call.options)
         from attnprobe.run.record import record_versions
         from attnprobe.survey.diagnosis import Finding, diagnose, make_findings_table
 
         call.progress.stage("examining", None)
         try:
-            checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
+            checkpoint = call.load_checkpoint(modality=source.kind)
         except ModelError as error:
             findings, name = [Finding("checkpoint", "failed", str(error))], str(model)
         else:

@@ -181,7 +181,7 @@ def induction(
     if options["prompt"] is not None:
         raise UsageError("Random tokens have no prompt before them; leave out --prompt.")
     from attnprobe.run.repeated import RepeatedTokens
-    from attnprobe.session.session import describe_call, make_loader, open_call, parse_layers
+    from attnprobe.session.session import describe_call, open_call, parse_layers
 
     drawn = RepeatedTokens(length, sequences, seed)
     layers = parse_layers(options["layers"])
@@ -192,8 +192,7 @@ def induction(
         from attnprobe.statistics.registry import select_statistics
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
-        call.progress.stage("loading", None)
-        checkpoint = make_loader(call)((CAUSAL_LM, MASKED_LM, SEQ2SEQ), False)
+        checkpoint = call.load_checkpoint((CAUSAL_LM, MASKED_LM, SEQ2SEQ))
         statistics = select_statistics("induction")
         facts: dict[str, Any] = {"command": describe_call("induction"), "dataset": drawn.described}
         if isinstance(reason := find_unembedding(checkpoint), str):
