@@ -173,9 +173,7 @@ class HubOptions(TypedDict, total=False):
     """Which part of a dataset of the hub, and what the column ``dataset`` says of any."""
 
     split: Annotated[str | None, text_option("Split of a hub dataset.")]
-    dataset_config: Annotated[
-        str | None, text_option("Configuration of a hub dataset; sheet of an .xlsx file.", hidden=True)
-    ]
+    dataset_config: Annotated[str | None, text_option("Configuration of a hub dataset.", hidden=True)]
     name: Annotated[str | None, text_option(doc="What the column dataset says.")]
 
 
@@ -187,7 +185,7 @@ class TextOptions(HubOptions, total=False):
     no_header: Annotated[
         bool,
         text_option(
-            "The first row of a csv, tsv or xlsx file is data: name its columns by their numbers, from 1.",
+            "The first row of a csv or tsv file is data: name its columns by their numbers, from 1.",
             hidden=True,
         ),
     ]

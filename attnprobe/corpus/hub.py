@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import re
-import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -12,7 +11,7 @@ from attnprobe.corpus.cells import Row, Table, find_class_names, make_table
 from attnprobe.corpus.order import SHUFFLE_BUFFER
 from attnprobe.corpus.source import Source
 from attnprobe.corpus.streams import shorten
-from attnprobe.errors import AttnprobeWarning, DataError
+from attnprobe.errors import DataError
 
 #: Held-out text first: attention on the text that a model was trained on is the odd case.
 USUAL_SPLITS = ("test", "validation", "train")
@@ -69,8 +68,6 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
     chosen = next((usual for usual in USUAL_SPLITS if usual in names), None)
     if chosen is None:
         raise DataError(f"{spec} has no split test, validation or train; pass --split with one of {names}")
-    sentence = f"the split {chosen!r} of {spec} is read; name another with --split."
-    warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
     return data[chosen], chosen
 
 

@@ -153,12 +153,10 @@ def _read_benchmark(
         if None not in (query, passage, score):  # as they are in a blank line
             judged.setdefault(str(query), {})[str(passage)] = _read_grade(score, row.where)
     for name, row in _read_items(queries):
-        if name in judged and (text := read_text(row.cells.get("text"), row.where, "text", None)):
+        if name in judged and (text := read_text(row, "text", None)):
             yield Document(text, label=Query(name, tuple(judged[name].items())), role="query")
     for name, row in _read_items(corpus):
-        title, text = (
-            read_text(row.cells.get(column), row.where, column, None) or "" for column in ("title", "text")
-        )
+        title, text = (read_text(row, column, None) or "" for column in ("title", "text"))
         if text := f"{title} {text}".strip():
             yield Document(text, label=Passage(name), role="document")
 

@@ -23,7 +23,7 @@ from attnprobe.corpus.groups import join_sources
 from attnprobe.corpus.links import read_linked_rows
 from attnprobe.corpus.open import open_anything
 from attnprobe.corpus.retrieval import relate_rows
-from attnprobe.corpus.schema import choose_schema, require
+from attnprobe.corpus.schema import list_usual, read_table, require
 from attnprobe.corpus.source import EMBEDDED, FILE, STDIN, OpenSource, Source
 from attnprobe.corpus.streams import check_unicode
 from attnprobe.errors import UsageError
@@ -180,7 +180,7 @@ def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> Ope
     elif _is_table(pairs):
         source = replace(_open_table(pairs, wanted), name="pairs", described={"name": "pairs"})
     elif isinstance(pairs, Iterable):
-        documents = choose_schema(wanted).read(make_table("pairs", _read_dicts(pairs)))
+        documents = read_table(make_table("pairs", _read_dicts(pairs)), wanted)
         source = OpenSource(documents, "pairs", {"name": "pairs"})
     else:
         raise UsageError(
@@ -194,8 +194,8 @@ def _require_pairs(documents: Iterable[Document], name: str) -> Iterator[Documen
     for document in documents:
         if not isinstance(document.label, Contrast):
             raise UsageError(
-                f"{name} holds texts, not pairs of them; give a table (csv, tsv, jsonl, json, parquet, "
-                "xlsx) with columns clean and corrupted."
+                f"{name} holds texts, not pairs of them; give a table (csv, tsv, jsonl, json, parquet) "
+                "with columns clean and corrupted."
             )
         yield document
 
@@ -224,14 +224,15 @@ def _open_table(texts: Any, source: Source) -> OpenSource:
             f"A {type(texts).__name__} is a table, not texts: name the column, "
             f"text_column={known[0] if known else 'text'!r} (its columns are {listed})."
         )
-    schema, read = choose_schema(source), keys
+    read = keys
     if not source.contrasts:
         named = [column for column in columns.values() if column is not None]
         for column in named:
             require(column, known, kind)
-        read = {name: keys[name] for name in known if name in named or name.lower() in schema.usual()}
+        usual = list_usual(source)
+        read = {name: keys[name] for name in known if name in named or name.lower() in usual}
     names = find_class_names(getattr(texts, "features", None))
-    documents = schema.read(Table(kind, known, _read_rows(texts, read, kind), names))
+    documents = read_table(Table(kind, known, _read_rows(texts, read, kind), names), source)
     unsaid = {field for field in ("group_column", "image_column") if columns[field] is None}
     described = {field: column for field, column in columns.items() if field not in unsaid}
     return OpenSource(documents, "texts", {"name": "texts", **described})
