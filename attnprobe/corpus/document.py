@@ -46,6 +46,11 @@ class Link:
     #: What simple rules would answer, by name; of several by one rule, the first that is read.
     guesses: tuple[tuple[str, Span], ...] = ()
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it has an end in what only a decoder beside an encoder reads."""
+        return "target" in {self.source.where, self.target.where}
+
 
 @dataclass(frozen=True, slots=True)
 class Tag:
@@ -71,8 +76,9 @@ class Annotation:
     @property
     def elsewhere(self) -> bool:
         """Whether something is said of what only a decoder beside an encoder reads."""
-        links = (span.where for link in self.links for span in (link.source, link.target))
-        return "target" in {*(word.where for word in self.words), *links}
+        return any(word.where == "target" for word in self.words) or any(
+            link.elsewhere for link in self.links
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import conllu
 import pandas as pd
 import pytest
 
-from attnprobe.corpus.open import Embedded, open_embedded, open_anything, read_embedded
+from attnprobe.corpus.open import Embedded, open_anything, open_embedded, read_embedded
 from attnprobe.corpus.source import EMBEDDED, Source
 
 WANTED = {
