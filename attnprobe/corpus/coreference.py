@@ -29,9 +29,15 @@ def read_coreference(
     ``group`` is the column or the comment that says in which group a document counts.
     """
     first, lines = peek_lines(lines)
-    extension = strip_packing(PurePath(name)).suffix.lower()
+    extension, document = strip_packing(PurePath(name)).suffix.lower(), None
     corefud = extension == ".conllu" or (extension != ".tsv" and looks_like_conllu(first))
-    return (read_corefud if corefud else read_gap)(lines, str(name), group)
+    for document in (read_corefud if corefud else read_gap)(lines, str(name), group):
+        yield document
+    if document is None and first.strip():
+        raise DataError(
+            f"{name} holds no mention with an antecedent and another one to choose from, in Entity= of "
+            "CorefUD's last column or as A or B of GAP; give texts that do."
+        )
 
 
 # ---- CorefUD
@@ -58,18 +64,10 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
     References:
         Nedoluzhko et al. (2022), CorefUD 1.0: coreference meets Universal Dependencies.
     """
-    brackets, seen, linked = _Brackets(name), 0, 0
-    parsed = parse_conllu(lines, name)
+    brackets, parsed = _Brackets(name), parse_conllu(lines, name)
     for _, sentences in split_documents(parsed, lambda sentence: sentence.find_openings("newdoc") != []):
-        seen += 1
         if (document := _read_document(sentences, brackets, group)) is not None:
-            linked += 1
             yield document
-    if seen and not linked:
-        raise DataError(
-            f"{name} holds no mention with an antecedent and another one to choose from; coreference reads "
-            "mentions from Entity= in the last column, as CorefUD has them."
-        )
 
 
 class _Node(NamedTuple):
@@ -255,19 +253,11 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
     if group is not None:
         require(group, table.columns, name)
     places = {column: table.columns[folded.index(column.casefold())] for column in _GAP}
-    seen, linked = 0, 0
     for row in table.rows:
-        seen += 1
         cells = {column: row.cells.get(place, "") for column, place in places.items()}
         if (annotation := _annotate(cells, row.where)) is not None:
-            linked += 1
             counts_in = None if group is None else row.cells.get(group, "").strip() or None
             yield Document(cells["Text"], annotation=annotation, group=counts_in)
-    if seen and not linked:
-        raise DataError(
-            f"{name} holds no row in which A or B is the antecedent and both are words of their own; give "
-            "rows that do."
-        )
 
 
 def _annotate(cells: Mapping[str, str], where: str) -> Annotation | None:

@@ -15,7 +15,7 @@ from attnprobe.corpus.document import Document, group_parts
 from attnprobe.corpus.hub import looks_like_hub_id, open_split, read_hub
 from attnprobe.corpus.media import MediaFolder, find_files, is_media
 from attnprobe.corpus.retrieval import is_benchmark, open_benchmark
-from attnprobe.corpus.rows import HEADED, LINKED, TABLES, parse_jsonl, starts_with_object
+from attnprobe.corpus.rows import HEADED, TABLES, parse_jsonl, starts_with_object
 from attnprobe.corpus.schema import read_table
 from attnprobe.corpus.source import COLUMNS, EMBEDDED, FILE, FOLDER, STDIN, OpenSource, Source
 from attnprobe.corpus.streams import (
@@ -41,8 +41,8 @@ FORMATS = (".txt", ".conllu", *TABLES)
 def open_anything(source: Source) -> OpenSource:
     """Open a source; what can be told from its name is refused at once."""
     path = _find_path(source.spec)
+    folder = path is not None and path.is_dir()
     if path is not None and not source.coreference:
-        folder = path.is_dir()
         if folder and is_benchmark(path):
             if not source.find_labels:
                 raise DataError(
@@ -52,22 +52,18 @@ def open_anything(source: Source) -> OpenSource:
             source.refuse(f"{source.spec} holds queries and passages", "config", *COLUMNS)
             return open_benchmark(path, source.split)
         if is_media(path) or (folder and (not holds_text(path) or any(find_files(path, is_media)))):
-            return _open_media(source, path)
+            if source.annotated:
+                raise DataError(
+                    f"{source.spec} is {'a folder' if folder else 'an image or sound'}, and gold links are "
+                    "between words of text; name a file that has them."
+                )
+            fields = ("image_column", "split", "config", "text_column", "pair_column", "document_column")
+            source.refuse(f"{source.spec} holds images or sound", *fields)
+            media = MediaFolder.open(path, source.label_column)
+            described = media.described | {"label_column": source.label_column}
+            return OpenSource(media, str(described["name"]), described, media.kind)
     documents, described = read_documents(source), describe_source(source)
     return OpenSource(documents, str(described["name"]), described)
-
-
-def _open_media(source: Source, path: Path) -> OpenSource:
-    if source.annotated:
-        raise DataError(
-            f"{source.spec} is {'a folder' if path.is_dir() else 'an image or sound'}, and gold links are "
-            "between words of text; name a file that has them."
-        )
-    fields = ("image_column", "split", "config", "text_column", "pair_column", "document_column")
-    source.refuse(f"{source.spec} holds images or sound", *fields)
-    folder = MediaFolder.open(path, source.label_column)
-    described = folder.described | {"label_column": source.label_column}
-    return OpenSource(folder, str(described["name"]), described, folder.kind)
 
 
 def _find_path(spec: str) -> Path | None:
@@ -95,34 +91,27 @@ def _find_path(spec: str) -> Path | None:
 def read_documents(source: Source) -> Iterator[Document]:
     """Stream the documents of a source of text; what can be told from its name is refused at once."""
     spec, path = source.spec, _find_path(source.spec)
-    folder = path is not None and path.is_dir()
-    if folder and (source.coreference or source.annotated or not holds_text(path)):
-        raise DataError(f"{spec} is a folder; give one file of it")
-    extension = None if path is None or folder else _find_extension(path, source)
     if path is not None or spec in {EMBEDDED, STDIN}:
         source.refuse(f"{spec} is not a hub dataset", "split", "config")
     elif source.coreference:
         raise DataError(
             f"{spec} has no coreference that could be read; name a file of {COREFERENCE} with --dataset"
         )
+    extension = None if path is None or path.is_dir() else _find_extension(path)
     if not source.header and extension not in HEADED:
         raise DataError(f"{spec} has no line of column names; leave out --no-header")
-    linked = (*LINKED, ".conllu")
-    if source.annotated and extension is not None and extension not in linked:
-        raise DataError(
-            f"{spec} holds no gold links; give JSON or parquet with columns text and links, or "
-            f"CoNLL-U ({', '.join(linked)}, {EACH_ALSO})"
-        )
+    if source.coreference:
+        source.refuse_columns(spec, grouped=True)
     if spec == EMBEDDED:
-        return _read_embedded(source)
-    if source.coreference or folder or extension == ".txt":
-        grouped = source.coreference or (folder and source.group_column == FOLDER)
-        source.refuse_columns(spec, grouped=grouped)
+        part, grouped = _choose_embedded(source)
+        return read_embedded(part, by_file=grouped)
     if spec == STDIN:
         return _require_text(_read_standard_input(source), _PIPED)
     if path is None:
         return _require_text(read_table(read_hub(source), source), spec)
-    return _require_text(_read_folder(path, source) if folder else _read_file(path, extension, source), spec)
+    return _require_text(
+        _read_file(path, extension, source) if extension else _read_folder(path, source), spec
+    )
 
 
 def _require_text(documents: Iterator[Document], name: str) -> Iterator[Document]:
@@ -133,7 +122,18 @@ def _require_text(documents: Iterator[Document], name: str) -> Iterator[Document
         raise DataError(f"{name} holds no text: it is empty or blank; give at least one document")
 
 
-def _read_file(path: Path, extension: str | None, source: Source) -> Iterator[Document]:
+def _find_extension(path: Path) -> str:
+    """Give the extension that names the format, that of packing set aside; none at all means plain text."""
+    extension = strip_packing(path).suffix.lower() or ".txt"
+    if extension not in FORMATS:
+        raise DataError(
+            f"{path} has the unknown extension {extension}; convert it to one of "
+            f"{', '.join(FORMATS)}, {EACH_ALSO}"
+        )
+    return extension
+
+
+def _read_file(path: Path, extension: str, source: Source) -> Iterator[Document]:
     with open_file(path, source.spec) as stream:
         if source.coreference:
             yield from read_coreference(decode_lines(stream, source.spec), path, source.group_column)
@@ -142,39 +142,40 @@ def _read_file(path: Path, extension: str | None, source: Source) -> Iterator[Do
         elif extension == ".conllu":
             yield from read_treebank(stream, source)
         else:
-            yield from _read_lines(decode_lines(stream, source.spec))
+            yield from _read_lines(decode_lines(stream, source.spec), source.spec, source)
 
 
-def _read_lines(lines: Iterable[str], group: str | None = None) -> Iterator[Document]:
+def _read_lines(lines: Iterable[str], name: str, source: Source) -> Iterator[Document]:
     """Read plain text: a document a line that is not blank."""
-    return (Document(line, group=group) for line in strip_ends(lines) if line.strip())
+    if source.annotated:
+        raise DataError(
+            f"{name} holds no gold links; give JSON or parquet with columns text and links, or CoNLL-U"
+        )
+    source.refuse_columns(name, grouped=False)
+    return (Document(line) for line in strip_ends(lines) if line.strip())
 
 
 def _read_standard_input(source: Source) -> Iterator[Document]:
     with explain_errors(_PIPED):
         if (stream := getattr(sys.stdin, "buffer", None)) is None:
             raise DataError("standard input is closed; pipe text into it, or name a file")
-        lines = decode_lines(stream, _PIPED)
+        first, lines = peek_lines(decode_lines(stream, _PIPED))
         if source.coreference:
             yield from read_coreference(lines, _PIPED, source.group_column)
-            return
-        first, lines = peek_lines(lines)
-        if starts_with_object(first):
+        elif starts_with_object(first):
             yield from read_table(parse_jsonl(lines, _PIPED), source)
         elif source.annotated and looks_like_conllu(first):
             source.refuse_columns(_PIPED, grouped=True)
             yield from read_conllu(lines, _PIPED, annotated=True, group=source.group_column)
-        elif source.annotated:
-            raise DataError(
-                f"{_PIPED} holds no gold links; pipe JSON lines with text and links into it, or CoNLL-U"
-            )
         else:
-            source.refuse_columns(_PIPED, grouped=False)
-            yield from _read_lines(lines)
+            yield from _read_lines(lines, _PIPED, source)
 
 
 def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
     """Read files by their names, a text a line; the lines of a file are parts of one document."""
+    if source.coreference or source.annotated or not holds_text(folder):
+        raise DataError(f"{folder} is a folder; give one file of it")
+    source.refuse_columns(source.spec, grouped=source.group_column == FOLDER)
     for path in sorted(find_files(folder, _is_text)):
         with open_file(path, str(path)) as stream:
             lines = strip_ends(decode_lines(stream, str(path)))
@@ -194,45 +195,26 @@ def _is_text(path: Path) -> bool:
     return strip_packing(path).suffix.lower() == ".txt"
 
 
-def _find_extension(path: Path, source: Source) -> str:
-    """Give the extension that names the format, that of packing set aside; none at all means plain text."""
-    extension = strip_packing(path).suffix.lower()
-    if source.coreference and extension not in {"", ".conllu", ".tsv"}:
-        raise DataError(
-            f"{path} has the extension {extension}; coreference reads {COREFERENCE}, {EACH_ALSO}. "
-            "attnprobe links reads links of your own from JSON lines."
-        )
-    if extension and extension not in FORMATS:
-        raise DataError(
-            f"{path} has the unknown extension {extension}; convert it to one of "
-            f"{', '.join(FORMATS)}, {EACH_ALSO}"
-        )
-    return extension or ".txt"
-
-
 def describe_source(source: Source) -> dict[str, Any]:
     """Describe a source for provenance; hash and size are None of standard input, a pipe and the hub."""
     path, split = _find_path(source.spec), source.split
     streams: Iterable[Any] | None = None
     if source.spec == EMBEDDED:
-        streams = (stream for stream, _ in open_embedded(_choose_embedded(source)))
+        streams = (stream for stream, _ in open_embedded(_choose_embedded(source)[0]))
+    elif path is None and source.spec != STDIN:
+        split = open_split(source.spec, source.config, source.split)[1]
     elif path is not None and (path.is_dir() or path.is_file()):  # not a pipe
         files = sorted(find_files(path, _is_text)) if path.is_dir() else [path]
         streams = (file.open("rb") for file in files)
-    elif path is None and source.spec != STDIN:
-        split = open_split(source.spec, source.config, source.split)[1]
     digest, size = hashlib.sha256(), 0
     with explain_errors(source.spec):
         for stream in streams or ():
             with stream:
                 size += hash_stream(stream, digest)
-    described = {
-        # A lone hyphen would look like a formula in a table.
-        "name": path.name if path is not None else "stdin" if source.spec == STDIN else source.spec,
-        "sha256": None if streams is None else digest.hexdigest(),
-        "bytes": None if streams is None else size,
-        "split": split,
-    }
+    # A lone hyphen would look like a formula in a table.
+    name = path.name if path is not None else "stdin" if source.spec == STDIN else source.spec
+    described: dict[str, Any] = {"name": name, "sha256": digest.hexdigest(), "bytes": size, "split": split}
+    described |= {} if streams is not None else {"sha256": None, "bytes": None}
     described |= {name: getattr(source, name) for name in ("config", *COLUMNS)}
     described |= {} if source.group_column is None else {"group_column": source.group_column}
     described |= {} if source.header else {"header": False}
@@ -266,7 +248,8 @@ def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False)
         lines = decode_lines(stream, name)
         match part:
             case Embedded.SENTENCES:
-                yield from _read_lines(lines, Path(name).stem if by_file else None)
+                group = Path(name).stem if by_file else None
+                yield from (Document(line, group=group) for line in strip_ends(lines) if line.strip())
             case Embedded.TREEBANK:
                 number = "sent_id" if by_file else None  # such as narrative-12
                 for document in read_conllu(lines, name, annotated=True, group=number):
@@ -277,17 +260,10 @@ def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False)
                 yield from read_table(parse_jsonl(lines, name), Source(EMBEDDED, contrasts=True))
 
 
-def _read_embedded(source: Source) -> Iterator[Document]:
-    part = _choose_embedded(source)
-    by_file = source.group_column == FILE and part in {Embedded.SENTENCES, Embedded.TREEBANK}
-    source.refuse_columns("the embedded text", grouped=by_file)
-    return read_embedded(part, by_file=by_file)
-
-
-def _choose_embedded(source: Source) -> Embedded:
-    """Choose the part of the package's own text by what is wanted of it."""
-    if source.coreference:
-        return Embedded.COREFERENCE
-    if source.contrasts:
-        return Embedded.PAIRS
-    return Embedded.TREEBANK if source.annotated else Embedded.SENTENCES
+def _choose_embedded(source: Source) -> tuple[Embedded, bool]:
+    """Choose the part of the package's own text by what is wanted of it, and whether its files are groups."""
+    part = Embedded.TREEBANK if source.annotated else Embedded.SENTENCES
+    part = Embedded.COREFERENCE if source.coreference else Embedded.PAIRS if source.contrasts else part
+    grouped = source.group_column == FILE and part in {Embedded.SENTENCES, Embedded.TREEBANK}
+    source.refuse_columns("the embedded text", grouped=grouped)
+    return part, grouped

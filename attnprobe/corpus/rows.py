@@ -36,9 +36,12 @@ def read_csv(stream: BinaryIO, source: Source) -> Table:
     """Read comma-separated values, quoted as in RFC 4180 or behind a blank; a first line may be ``sep=;``."""
     # csv's own limit is 128 KiB a cell. A quote that never closes would make a cell of all that follows.
     csv.field_size_limit(LONGEST_LINE)
-    separator, lines = _take_separator(decode_lines(stream, source.spec))
-    rows = _split_csv(lines, source.spec, 2 if separator else 1, delimiter=separator or ",")
-    return _name_cells(rows, source, "commas", strays="" if separator else ";\t")
+    lines = decode_lines(stream, source.spec)
+    first = next(lines, "")
+    if named := _SEPARATOR.fullmatch(first.rstrip("\r\n")):
+        return _name_cells(_split_csv(lines, source.spec, 2, delimiter=named[1]), source, "commas", strays="")
+    lines = chain([first] if first else [], lines)
+    return _name_cells(_split_csv(lines, source.spec, 1), source, "commas", strays=";\t")
 
 
 def read_tsv(stream: BinaryIO, source: Source) -> Table:
@@ -51,17 +54,8 @@ def parse_tsv(lines: Iterable[str], source: Source) -> Table:
     The files in use (SST-2, GAP, the UCI sentences) hold cells such as ``"You'll love it!`` whose quote never
     closes: read as CSV, that swallows the rows below.
     """
-    separator, lines = _take_separator(iter(lines))
-    if separator not in {None, "\t"}:
-        raise DataError(f"{source.spec} says sep={separator} in its first line; rename it to .csv")
-    rows = enumerate((line.split("\t") for line in strip_ends(lines)), start=2 if separator else 1)
-    return _name_cells(rows, source, "tabs", strays=";,")
-
-
-def _take_separator(lines: Iterator[str]) -> tuple[str | None, Iterator[str]]:
-    first = next(lines, "")
-    named = _SEPARATOR.fullmatch(first.rstrip("\r\n"))
-    return (named[1], lines) if named else (None, chain([first] if first else [], lines))
+    cells = (line.split("\t") for line in strip_ends(lines))
+    return _name_cells(enumerate(cells, start=1), source, "tabs", strays=";,")
 
 
 def _split_csv(
@@ -276,50 +270,37 @@ _COMMENT = re.compile(r"# (id\s|\w+\s*=)")
 def read_tagged(stream: BinaryIO, source: Source) -> Table:
     """Read a sentence a row: column ``tokens`` for the words, ``tags`` for the last column of the file.
 
-    Words stand a line each, with their labels beside them, and a blank line between sentences. Columns are
-    parted by tabs, in a line that has one, else by blanks. Those between the first and the last are called
-    ``column2``, ``column3`` and so on. A document begins behind a line that begins with -DOCSTART-. Comments
-    such as ``# id 8f3`` or ``# sent_id = 12`` are passed over.
+    Words stand a line each, with their labels behind them, and a blank line between sentences. Columns are
+    parted by tabs, in a line that has one, else by blanks. A document begins behind a line that begins with
+    -DOCSTART-. Comments such as ``# id 8f3`` or ``# sent_id = 12`` are passed over.
 
     References:
         Tjong Kim Sang and De Meulder (2003), Introduction to the CoNLL-2003 shared task.
     """
-    parts = group_parts(_read_sentences(stream, source.spec))
+    parts = group_parts(_read_sentences(decode_lines(stream, source.spec), source.spec))
     return make_table(source.spec, (replace(row, part_of=name) for name, row in parts))
 
 
-def _read_sentences(stream: BinaryIO, name: str) -> Iterator[tuple[str | None, str, Row]]:
-    begins = False
-    for start, lines in split_blocks(decode_lines(stream, name)):
-        begins = begins or any(line.startswith(_DOCUMENT) for line in lines)
-        rows = [
-            _split_cells(line.strip("\r\n"), f"line {number} of {name}")
-            for number, line in enumerate(lines, start)
-            if not line.startswith(_DOCUMENT) and not _COMMENT.match(line)
-        ]
-        if not rows:
-            continue
-        words, *between, tags = zip(*rows, strict=False)
-        alike = len(set(map(len, rows))) == 1
-        columns = {"tokens": list(words)}
-        columns |= {f"column{place}": list(cells) for place, cells in enumerate(between, 2) if alike}
-        columns["tags"] = list(tags) if alike else [row[-1] for row in rows]
-        yield (
-            _DOCUMENT if begins else None,
-            " ".join(words),
-            Row(f"the sentence at line {start} of {name}", columns),
-        )
-        begins = False
-
-
-def _split_cells(line: str, where: str) -> list[str]:
-    cells = [cell.strip() for cell in line.split("\t")] if "\t" in line else line.split()
-    if len(cells) < 2 or not cells[0] or not cells[-1]:
-        raise DataError(
-            f"{where} does not hold a word and its label; part them by a tab or a blank, and sentences by a "
-            "blank line"
-        )
-    return cells
+def _read_sentences(lines: Iterable[str], name: str) -> Iterator[tuple[str | None, str, Row]]:
+    opening = None
+    for start, block in split_blocks(strip_ends(lines)):
+        words, tags = list[str](), list[str]()
+        for number, line in enumerate(block, start):
+            if line.startswith(_DOCUMENT):
+                opening = _DOCUMENT
+            elif not _COMMENT.match(line):
+                cells = [cell.strip() for cell in (line.split("\t") if "\t" in line else line.split())]
+                if len(cells) < 2 or not cells[0] or not cells[-1]:
+                    raise DataError(
+                        f"line {number} of {name} does not hold a word and its label; part them by a tab or "
+                        "a blank, and sentences by a blank line"
+                    )
+                words.append(cells[0])
+                tags.append(cells[-1])
+        if words:
+            row = Row(f"the sentence at line {start} of {name}", {"tokens": words, "tags": tags})
+            yield opening, " ".join(words), row
+            opening = None
 
 
 #: The formats of tables by extension.
@@ -332,5 +313,5 @@ TABLES: dict[str, Callable[[BinaryIO, Source], Table]] = {
     ".parquet": read_parquet,
     **dict.fromkeys((".conll", ".bio", ".iob"), read_tagged),
 }
-#: Those whose first line names the columns, and those that can hold words and gold links.
-HEADED, LINKED = (".csv", ".tsv"), (".jsonl", ".ndjson", ".json", ".parquet")
+#: Those whose first line names the columns.
+HEADED = (".csv", ".tsv")
