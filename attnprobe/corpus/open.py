@@ -97,7 +97,10 @@ def read_documents(source: Source) -> Iterator[Document]:
         raise DataError(
             f"{spec} has no coreference that could be read; name a file of {COREFERENCE} with --dataset"
         )
-    extension = None if path is None or path.is_dir() else _find_extension(path)
+    folder = path is not None and path.is_dir()
+    if folder and (source.coreference or source.annotated or not holds_text(path)):
+        raise DataError(f"{spec} is a folder; give one file of it")
+    extension = None if path is None or folder else _find_extension(path)
     if not source.header and extension not in HEADED:
         raise DataError(f"{spec} has no line of column names; leave out --no-header")
     if source.coreference:
@@ -173,8 +176,6 @@ def _read_standard_input(source: Source) -> Iterator[Document]:
 
 def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
     """Read files by their names, a text a line; the lines of a file are parts of one document."""
-    if source.coreference or source.annotated or not holds_text(folder):
-        raise DataError(f"{folder} is a folder; give one file of it")
     source.refuse_columns(source.spec, grouped=source.group_column == FOLDER)
     for path in sorted(find_files(folder, _is_text)):
         with open_file(path, str(path)) as stream:
