@@ -185,9 +185,10 @@ def _spread_names(data: Sequence[Record], share: float) -> None:
     """Place names at the ends of lines so that none covers another: each takes this share of the height."""
     shown = [record[key] for record in data for key in ("low", "value", "high") if record[key] is not None]
     gap = share * (max(shown) - min(shown)) if shown else 0
-    for panel in {record["panel"] for record in data}:
-        ends = [record for record in data if record["panel"] == panel and record["last"] and not record["back"]]
-        ends.sort(key=lambda record: record["value"])
+    named = [record for record in data if record["last"] and not record["back"]]
+    named.sort(key=lambda record: record["value"])
+    for panel in {record["panel"] for record in named}:
+        ends = [record for record in named if record["panel"] == panel]
         places: list[float] = []
         for record in ends:
             places.append(max(record["value"], places[-1] + gap) if places else record["value"])
