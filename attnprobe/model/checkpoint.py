@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from attnprobe.corpus.batches import flatten_pairs
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
@@ -201,9 +200,7 @@ class Checkpoint:
         inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
         # Not every model converts pixels and samples itself.
         inputs |= {name: tensor.to(dtype) for name, tensor in inputs.items() if tensor.is_floating_point()}
-        if self.modality == BOTH:
-            inputs = flatten_pairs(inputs)
-        else:
+        if self.modality != BOTH:
             self._complete(inputs)
         if all("use_cache" in list_forward_parameters(type(part)) for part in (self.model, self.runner)):
             inputs["use_cache"] = False  # nobody asks for keys and values again
