@@ -173,7 +173,7 @@ def compare(
     models = [checkpoint for checkpoint, _ in pair]
     with open_call(options, *models, tokenizers=tokenizers or [None, None]) as call:
         texts, labels = replay(texts), replay(labels)
-        texts, source = open_to_replay(texts, labels, options, find_labels=False)
+        texts, source = open_to_replay(texts, options, labels)
         source = read_first(source)
         from attnprobe.findings.comparison import tabulate_heads
         from attnprobe.statistics.registry import choose
@@ -188,7 +188,7 @@ def compare(
         first, second = _tell_apart(first, second, pair)
 
         def reopen() -> Iterator[Any]:  # only where the second checkpoint has other tokens
-            yield from open_to_replay(texts, labels, options, find_labels=False)[1].documents
+            yield from open_to_replay(texts, options, labels)[1].documents
 
         comparison = compare_checkpoints(
             (first, second),
@@ -339,14 +339,7 @@ def dynamics(
     from attnprobe.findings.dynamics import check_alike, stack_steps, tabulate_orders
     from attnprobe.intervention.pruning.criterion import Criterion
     from attnprobe.run.record import record_versions
-    from attnprobe.session.checkpoints import (
-        list_models,
-        list_run,
-        make_state_key,
-        measure_steps,
-        parse_revisions,
-        parse_steps,
-    )
+    from attnprobe.session.checkpoints import list_run, measure_steps, parse_revisions
     from attnprobe.session.session import (
         check_labels,
         describe_call,
@@ -360,7 +353,7 @@ def dynamics(
     if measure == "prune" and by == "step":
         raise UsageError("--by step is about an order of heads, and pruning curves have none; leave it out.")
     models = [model] if isinstance(model, str | Path) else model
-    run = list_run(list_models(models), parse_revisions(revisions, options["revision"]), parse_steps(steps))
+    run = list_run(models, parse_revisions(revisions, options["revision"]), steps)
     check_standard_input(texts if isinstance(texts, str) else None)
     texts, labels = replay(texts), replay(labels)
     of_prune = {"prune_by": prune_by, "prune_step": prune_step, "random_orders": random_orders}
@@ -375,7 +368,7 @@ def dynamics(
         labelled = name in {"importance", "prune"}
         if labels is not None and not labelled:
             raise UsageError(f"labels are for importance and prune; {measure} reads none.")
-        texts, source = open_to_replay(texts, labels, options, find_labels=labelled)
+        texts, source = open_to_replay(texts, options, labels, find_labels=labelled)
         check_labels(source, read_task(options, labels)) if labelled else read_first(source)
         special = set().union(*(names for _, names in MEASURES.values())) - taken
         keywords = {_RENAMED.get(one, one): given[one] for one in given.keys() - special} | more
@@ -383,21 +376,12 @@ def dynamics(
         from attnprobe.model.locate import find_run
 
         checkpoints = find_run([(saved.model, saved.revision) for saved in run], call.load)
-        key = {}
-        if call.resume is not None:
-            key = make_state_key(
-                measure,
-                given,
-                lambda: [open_to_replay(texts, labels, options, find_labels=labelled)[1]],
-                [call.corpus.frequencies, prune_by.rpartition(":")[0] if labelled else ""],
-                call,
-            )
 
         def measure_step(model: str, more: dict[str, Any]) -> "HeadTable":
             table = function(model, texts, *([labels] if labelled else []), **keywords | more)
             return _keep_column(table, measure) if measure in COLUMNS else table
 
-        tables = measure_steps(run, checkpoints, measure_step, key, call, check_alike)
+        tables = measure_steps(run, checkpoints, measure_step, call, check_alike)
     measured = [(one.step, table) for one, table in zip(run, tables, strict=True)]
     record = {
         "command": describe_call("dynamics"),

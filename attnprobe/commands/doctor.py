@@ -48,7 +48,7 @@ def doctor(
     from attnprobe.table.builder import Labels
 
     with open_call(options, model, check=False) as call:
-        source = read_first(open_texts(texts, named=options, sees=call.sees_text))
+        source = read_first(open_texts(texts, options, sees=call.sees_text))
         with suppress(ModelError):  # which goes into the table
             check_model(model, call.tokenizer, options)
         from attnprobe.run.record import record_versions

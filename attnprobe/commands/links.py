@@ -13,7 +13,6 @@ from attnprobe.registry import Option, command, split_names
 if TYPE_CHECKING:
     from attnprobe.corpus.document import Document
     from attnprobe.corpus.source import OpenSource
-    from attnprobe.session.texts import GoldLinks
     from attnprobe.table.table import HeadTable
 
 #: Folds of documents, and links of a label, unless somebody picks.
@@ -249,9 +248,8 @@ def _find_links(
             "give --by head."
         )
     from attnprobe.session.survey import open_survey
-    from attnprobe.session.texts import GoldLinks, open_gold
+    from attnprobe.session.texts import open_gold
 
-    gold = GoldLinks(kind)
     check_labels(question)
     if by == "trees":
         question = {}
@@ -259,9 +257,9 @@ def _find_links(
         question["folds"] = options["folds"]
     if options["control"] is not None:
         question["control"] = options["control"]
-    open_source = open_pairs or partial(open_gold, texts, gold, options)
+    open_source = open_pairs or partial(open_gold, texts, kind, options)
     with open_survey(name, model, options, lambda _: open_source()) as survey:
-        documents = choose_links(survey.source, gold, question)
+        documents = choose_links(survey.source, kind, question)
         from attnprobe.corpus.alignments import read_as_pairs
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics import alignment, links, trees
@@ -292,17 +290,16 @@ def check_labels(question: dict[str, Any]) -> None:
             raise UsageError("No label is named; name some, such as nsubj, or leave the option out for all.")
 
 
-def choose_links(
-    source: "OpenSource", gold: "GoldLinks", question: Mapping[str, Any]
-) -> "Iterator[Document]":
+def choose_links(source: "OpenSource", kind: str, question: Mapping[str, Any]) -> "Iterator[Document]":
     """Keep the links that are asked for; a label that no link has is refused before the model is loaded."""
     from attnprobe.corpus.document import SEVERAL
     from attnprobe.corpus.links import filter_links
+    from attnprobe.session.texts import NO_LINKS
 
     if source.kind != "text":
         raise UsageError("Gold links lie between words of text; images and sound have none.")
-    labels, fold = question.get("labels"), gold.value == "treebank" and not question.get("subtypes", True)
-    documents = filter_links(source.documents, source.name, labels=labels, fold=fold, nothing=gold.nothing)
+    labels, fold = question.get("labels"), kind == "treebank" and not question.get("subtypes", True)
+    documents = filter_links(source.documents, source.name, labels=labels, fold=fold, nothing=NO_LINKS[kind])
     missing, read = set(labels or ()), list[Any]()
     while missing and (document := next(documents, None)) is not None:
         read.append(document)

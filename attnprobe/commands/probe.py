@@ -95,13 +95,12 @@ def probe(
         raise UsageError(f"--penalty must be above 0, not {penalty:g}.")
     from attnprobe.session.session import describe_call
     from attnprobe.session.survey import open_survey
-    from attnprobe.session.texts import GoldLinks, open_gold
+    from attnprobe.session.texts import open_gold
 
-    kind = GoldLinks(gold)
     question = {"labels": labels, "subtypes": subtypes, "min_links": min_links}
     check_labels(question)
-    with open_survey("probe", model, options, lambda _: open_gold(texts, kind, options)) as survey:
-        documents = choose_links(survey.source, kind, question)
+    with open_survey("probe", model, options, lambda _: open_gold(texts, gold, options)) as survey:
+        documents = choose_links(survey.source, gold, question)
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics.rules import COREFERENCE_TASK, LINKS_TASK, SYNTAX_TASK
         from attnprobe.survey.probe import probe_checkpoint

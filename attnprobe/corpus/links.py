@@ -202,7 +202,7 @@ def _read_link(link: Any, texts: Mapping[Where, str]) -> Link:
         label = str(label)
     if not isinstance(label, str) or not isinstance(possible, bool):
         raise ValueError(f"label of a link must be a string, and possible true or false, not {_quote(link)}")
-    side = link.get("target_in", "text")
+    side: Any = link.get("target_in", "text")
     (source,) = _read_spans([link["source"]], link.get("source_in", "text"), texts)
     (target,) = _read_spans([link["target"]], side, texts)
     candidates, also = (
@@ -218,14 +218,16 @@ def _read_link(link: Any, texts: Mapping[Where, str]) -> Link:
 def _read_spans(cell: Any, text: Any, texts: Mapping[Where, str]) -> list[Span]:
     if not isinstance(cell, list | None):
         raise ValueError(f"{_quote(cell)} is no list of spans")
-    if cell and (not isinstance(text, str) or text not in texts):
+    if cell and text not in (*texts,):
         raise ValueError(f"a span lies in {_quote(text)}, which is none of the texts: {', '.join(texts)}")
+    spans = []
     for ends in cell or ():
+        length = len(texts[text])
         whole = isinstance(ends, list) and len(ends) == 2 and all(type(end) is int for end in ends)
-        if not whole or not 0 <= ends[0] < ends[1] <= len(texts[text]):
-            length = len(texts[text])
+        if not whole or not 0 <= ends[0] < ends[1] <= length:
             raise ValueError(f"{_quote(ends)} is no span of its {text}, which has {length} characters")
-    return [Span(*ends, text) for ends in cell or ()]
+        spans.append(Span(ends[0], ends[1], text))
+    return spans
 
 
 def _quote(cell: Any) -> str:

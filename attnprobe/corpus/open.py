@@ -97,8 +97,8 @@ def read_documents(source: Source) -> Iterator[Document]:
         raise DataError(
             f"{spec} has no coreference that could be read; name a file of {COREFERENCE} with --dataset"
         )
-    folder = path is not None and path.is_dir()
-    if folder and (source.coreference or source.annotated or not holds_text(path)):
+    folder = path if path is not None and path.is_dir() else None
+    if folder and (source.coreference or source.annotated or not holds_text(folder)):
         raise DataError(f"{spec} is a folder; give one file of it")
     extension = None if path is None or folder else _find_extension(path)
     if not source.header and extension not in HEADED:
