@@ -175,7 +175,7 @@ def commands() -> str:
     command = get_command(make_app(everything=True))
     found = get_docs_for_click(obj=command, ctx=typer.Context(command), name="attnprobe")
     found = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, found)
-    found = re.sub(r"(?m)^Columns:\n((?:  .*\n)+)", r"\n```text\n\1```\n\n", found)
+    found = re.sub(r"(?m)^(Columns.*:)\n((?:  .*\n)+)", r"\n\1\n\n```text\n\2```\n\n", found)
     found = found.replace("```console\n", "```text\n")  # which says how it is used, and is no example
     found = found.partition("## `attnprobe census`")[2]
     return "## `attnprobe census`" + re.sub(r"(?m)^\* `(?:-h, )?--help`.*\n", "", found)
