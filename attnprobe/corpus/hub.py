@@ -9,13 +9,14 @@ from functools import lru_cache
 from typing import Any
 
 from attnprobe.corpus.cells import Row, Table, find_class_names, make_table
-from attnprobe.corpus.order import SHUFFLE_BUFFER
 from attnprobe.corpus.source import Source
 from attnprobe.corpus.streams import shorten
 from attnprobe.errors import AttnprobeWarning, DataError
 
 #: Held-out text first: attention on the text that a model was trained on is the odd case.
 USUAL_SPLITS = ("test", "validation", "train")
+#: Rows that a stream holds, and draws the next one from.
+SHUFFLE_BUFFER = 10_000
 #: Older releases run a Python script that comes with the data.
 _WITHOUT_SCRIPTS = 4
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)

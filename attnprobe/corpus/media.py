@@ -13,13 +13,14 @@ from functools import cached_property
 from io import BytesIO
 from math import gcd
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.streams import explain_errors, hash_stream
 from attnprobe.errors import AttnprobeError, DataError, first_line
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: Kinds of files; and what a model is given of an image and a text that it reads together.
 IMAGE, SOUND, BOTH = "image", "sound", "image+text"
@@ -173,7 +174,7 @@ class Picture:
         except (OSError, ValueError) as error:
             raise DataError(f"{self} can't be read: {first_line(error)}.") from error
 
-    def read(self) -> NDArray[np.uint8]:
+    def read(self) -> "NDArray[np.uint8]":
         """Read it, (height, width, red-green-blue)."""
         return read_image(BytesIO(self.content), str(self))
 
@@ -250,9 +251,10 @@ def _explain_damage(name: object, kind: str) -> Iterator[None]:
         raise DataError(f"{name} is damaged: it can't be read as {kind}.") from error
 
 
-def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
+def read_image(image: Path | BytesIO, name: str = "") -> "NDArray[np.uint8]":
     """Read an image, (height, width, red-green-blue), turned as its camera says; ``name`` is for errors."""
     with _explain_damage(name or image, "an image"), warnings.catch_warnings():
+        import numpy as np
         from PIL import Image, ImageOps
 
         warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -274,7 +276,7 @@ def read_image_size(path: Path) -> tuple[int, int]:
             return (height, width) if turned else (width, height)
 
 
-def read_sound(path: Path, rate: int) -> NDArray[np.float32]:
+def read_sound(path: Path, rate: int) -> "NDArray[np.float32]":
     """Read sound as samples at ``rate`` a second, the mean of its channels."""
     with _explain_damage(path, "sound"):
         import soundfile
@@ -282,13 +284,13 @@ def read_sound(path: Path, rate: int) -> NDArray[np.float32]:
         samples, recorded = soundfile.read(path, dtype="float32", always_2d=True)
     if not len(samples):
         raise DataError(f"{path} holds no sound.")
-    mono = np.asarray(samples, np.float32).mean(1)
+    mono = samples.mean(1)
     if recorded == rate:
         return mono
     from scipy.signal import resample_poly  # takes a while to import
 
     common = gcd(recorded, rate)
-    return resample_poly(mono, rate // common, recorded // common).astype(np.float32)
+    return resample_poly(mono, rate // common, recorded // common).astype("float32")
 
 
 def count_samples(path: Path, rate: int) -> int:

@@ -8,7 +8,7 @@ import pickle
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heappush, heappushpop
 from itertools import chain, islice
 from operator import attrgetter
@@ -18,11 +18,10 @@ import numpy as np
 
 from attnprobe.corpus.document import Document, DocumentNumbers
 from attnprobe.corpus.media import MediaFolder
+from attnprobe.corpus.source import Order
 from attnprobe.corpus.store import Spool
 from attnprobe.errors import DataError
 
-#: Rows of a hub dataset that a stream holds, and draws the next one from.
-SHUFFLE_BUFFER = 10_000
 #: Which part of the documents, counted from 1, and of how many.
 Part = tuple[int, int]
 
@@ -111,16 +110,6 @@ def _draw_key(seed: int, name: str) -> int:
 def _name(group: str | None, place: int) -> str:
     """Name a document: by its place, if it is whole, or by what names it in its source."""
     return f"place {place}" if group is None else f"group {group}"
-
-
-@dataclass
-class Order:
-    """A random order of documents, and what is known of it."""
-
-    seed: int
-    whole: bool = True  # whether all documents are put in order, and not the first alone
-    total: int | None = None  # how many there are, as far as anybody knows
-    arranged: bool = False  # whether a source gives them so
 
 
 def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Document]]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attnprobe.corpus.order import Order
 from attnprobe.errors import DataError
 
 STDIN = "-"
@@ -24,6 +23,16 @@ OPTIONS = {
     "group_column": "--by-group",
     "image_column": "--image-column",
 }
+
+
+@dataclass
+class Order:
+    """A random order of documents, and what is known of it."""
+
+    seed: int
+    whole: bool = True  # whether all documents are put in order, and not the first alone
+    total: int | None = None  # how many there are, as far as anybody knows
+    arranged: bool = False  # whether a source gives them so
 
 
 @dataclass(frozen=True)

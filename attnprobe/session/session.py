@@ -16,13 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.media import BOTH
-from attnprobe.corpus.order import Order
-from attnprobe.corpus.source import OpenSource
-from attnprobe.corpus.tokenizer import Tokenizer
+from attnprobe.corpus.source import OpenSource, Order
 from attnprobe.errors import AttnprobeWarning, UsageError
-from attnprobe.intervention.request import TaskOptions, check_gold, peek
-from attnprobe.model.embedding import choose_prompts
-from attnprobe.model.folders import DEMO, find_local_folder, find_transformer, find_weights
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.streams import TerminalProgress
 from attnprobe.run.options import CorpusOptions
@@ -33,7 +28,9 @@ from attnprobe.session.texts import Texts, open_texts
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from attnprobe.corpus.tokenizer import Tokenizer
     from attnprobe.intervention.objectives.choosing import Loader
+    from attnprobe.intervention.request import TaskOptions
     from attnprobe.intervention.task import TaskSession
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.model.locate import LoadOptions
@@ -88,7 +85,7 @@ class Call:
         return Order(self.corpus.seed, whole=self.corpus.limit is None)
 
     @property
-    def tokenizer(self) -> Tokenizer | None:
+    def tokenizer(self) -> "Tokenizer | None":
         """The tokenizer of a loaded model."""
         return self.options.get("tokenizer")
 
@@ -106,6 +103,8 @@ class Call:
 
     def sees_text(self) -> bool:
         """Tell whether a model that is named reads an image and a text together, by its configuration."""
+        from attnprobe.model.folders import DEMO
+
         if not isinstance(self.model, str | Path) or str(self.model) == DEMO:
             return False
         from attnprobe.model.configuration import reads_both
@@ -115,8 +114,10 @@ class Call:
         return not files.adapter and reads_both(files.config)
 
 
-def read_task(options: Mapping[str, Any], labels: Any) -> TaskOptions:
+def read_task(options: Mapping[str, Any], labels: Any) -> "TaskOptions":
     """Read the keywords of a task; its labels are named if some are given, or their column is."""
+    from attnprobe.intervention.request import TaskOptions
+
     return TaskOptions(
         options.get("objective"),
         options.get("metric"),
@@ -169,7 +170,7 @@ def open_call(
 
 
 def check_model(
-    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, options: Mapping[str, Any]
+    model: "str | Path | PreTrainedModel", tokenizer: "Tokenizer | None", options: Mapping[str, Any]
 ) -> None:
     """Refuse a model that does not exist, and a device or a type that it can't be loaded with."""
     if not isinstance(model, str | Path):
@@ -188,6 +189,9 @@ def check_model(
     spread = options.get("device_map")
     if spread is not None and importlib.util.find_spec("accelerate") is None:
         raise UsageError("--device-map needs accelerate: pip install accelerate.")
+    from attnprobe.model.embedding import choose_prompts
+    from attnprobe.model.folders import DEMO, find_local_folder, find_transformer, find_weights
+
     folder = None if str(model) == DEMO else find_local_folder(str(model))
     if folder is not None:
         transformer, sentences = find_transformer(folder, str(model), options.get("adapter"))
@@ -216,14 +220,16 @@ def check_queries(source: OpenSource, options: Mapping[str, Any]) -> None:
         )
 
 
-def check_labels(source: OpenSource, task: TaskOptions) -> OpenSource:
+def check_labels(source: OpenSource, task: "TaskOptions") -> OpenSource:
     """Refuse a task that needs labels where there are none."""
+    from attnprobe.intervention.request import check_gold, peek
+
     labelled, documents = peek(source.documents)
     check_gold(task.objective, labelled, source.name)
     return replace(source, documents=documents)
 
 
-def open_labelled(texts: Texts, labels: Any, task: TaskOptions, options: Mapping[str, Any]) -> OpenSource:
+def open_labelled(texts: Texts, labels: Any, task: "TaskOptions", options: Mapping[str, Any]) -> OpenSource:
     """Open texts with their labels, and refuse a task that needs some where there are none."""
     column = options.get("label_column")
     return check_labels(open_texts(texts, labels, named=options, label_column=column, find_labels=True), task)
@@ -240,7 +246,7 @@ def open_task(
         yield make_session(command, source, task, call)
 
 
-def make_session(command: str, source: OpenSource, task: TaskOptions, call: Call) -> "TaskSession":
+def make_session(command: str, source: OpenSource, task: "TaskOptions", call: Call) -> "TaskSession":
     """Gather what a command on causes was asked; what it takes is imported now."""
     from attnprobe.intervention.task import TaskSession
 
@@ -250,7 +256,7 @@ def make_session(command: str, source: OpenSource, task: TaskOptions, call: Call
 
 
 def load_model(
-    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions", modality: str
+    model: "str | Path | PreTrainedModel", tokenizer: "Tokenizer | None", load: "LoadOptions", modality: str
 ) -> "Checkpoint":
     """Load a model that is named, or wrap one that is loaded, with its tokenizer."""
     from attnprobe.model.borrowing import wrap_model

@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.groups import keep_grouped
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import UsageError
@@ -18,12 +17,12 @@ from attnprobe.session.session import (
     read_first,
 )
 from attnprobe.session.texts import Texts, check_standard_input, open_texts
-from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.statistics.tabulation import Tabulation
+    from attnprobe.table.table import HeadTable
 
 
 @dataclass
@@ -55,7 +54,7 @@ class TextSurvey:
         checkpoint: "Checkpoint | None" = None,
         question: Mapping[str, Any] | None = None,
         as_far_as_possible: bool = False,
-    ) -> HeadTable:
+    ) -> "HeadTable":
         """Measure statistics, and tabulate them, by default one row a head; ``question`` goes on record."""
         from attnprobe.statistics.statistic import apply_weights
         from attnprobe.statistics.tabulation import HEADS
@@ -108,6 +107,8 @@ def open_text_survey(
 
 def check_groups(source: OpenSource, column: str | None) -> OpenSource:
     """Keep the documents that are in a group, where groups are asked for; refuse what can have none."""
+    from attnprobe.corpus.groups import keep_grouped
+
     if column is None:
         return source
     if source.kind not in {"text", BOTH}:

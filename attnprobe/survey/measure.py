@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.media import MediaFolder
-from attnprobe.corpus.order import Order, arrange, arrange_media
+from attnprobe.corpus.order import arrange, arrange_media
+from attnprobe.corpus.source import Order
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.observed import find_output_factors, find_output_weights

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.order import Order
+from attnprobe.corpus.source import Order
 from attnprobe.errors import NothingToMeasureError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint

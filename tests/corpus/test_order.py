@@ -13,8 +13,8 @@ from attnprobe.corpus.document import Document
 from attnprobe.corpus.hub import open_split
 from attnprobe.corpus.media import Item, MediaFolder
 from attnprobe.corpus.open import read_documents
-from attnprobe.corpus.order import Order, arrange, arrange_media, draw_documents, select
-from attnprobe.corpus.source import Source
+from attnprobe.corpus.order import arrange, arrange_media, draw_documents, select
+from attnprobe.corpus.source import Order, Source
 from attnprobe.errors import AttnprobeError
 
 TEXTS = [f"text {place}" for place in range(700)]
