@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from attnprobe.commands.correlate import correlate as correlate
     from attnprobe.commands.correlate import merge as merge
     from attnprobe.commands.doctor import doctor as doctor
-    from attnprobe.commands.interact import interact as interact
     from attnprobe.commands.intervene import ablate as ablate
     from attnprobe.commands.intervene import importance as importance
+    from attnprobe.commands.intervene import interact as interact
+    from attnprobe.commands.intervene import patch as patch
     from attnprobe.commands.links import coreference as coreference
     from attnprobe.commands.links import links as links
+    from attnprobe.commands.links import probe as probe
     from attnprobe.commands.links import syntax as syntax
-    from attnprobe.commands.patch import patch as patch
-    from attnprobe.commands.probe import probe as probe
     from attnprobe.commands.prune import prune as prune
     from attnprobe.commands.report import report as report
     from attnprobe.commands.roles import induction as induction

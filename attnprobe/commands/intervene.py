@@ -1,21 +1,27 @@
-"""The commands that switch heads: importance, by a derivative, and ablation, by switching each off."""
+"""The commands that switch heads: importance, ablate, interact, and patch, which moves them between texts."""
 
 from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
 from attnprobe.errors import UsageError
 from attnprobe.options import (
-    TEXT,
     CauseOptions,
     LabelsArgument,
     ModelArgument,
     ScoreOptions,
     TableOutput,
     TextsArgument,
+    data_option,
+    text_option,
 )
 from attnprobe.registry import Option, command
+from attnprobe.session.session import make_session, open_call, open_task, read_first, read_task
+from attnprobe.session.texts import open_pairs
 
 if TYPE_CHECKING:
+    from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
+
+Correction = Annotated[Literal["holm", "bh"], Option("holm, or bh for Benjamini and Hochberg's.")]
 
 
 @command(TableOutput)
@@ -25,12 +31,11 @@ def importance(
     labels: LabelsArgument = None,
     *,
     method: Annotated[
-        Literal["gradient", "ig", "lrp", "confidence"],
-        Option("gradient, ig, lrp or confidence.", metavar="NAME"),
+        Literal["gradient", "ig", "lrp", "confidence"], Option("gradient, ig, lrp or confidence.")
     ] = "gradient",
     nodes: Annotated[int, Option("With --method ig: points between off and on.", low=1, high=64)] = 4,
     content_only: Annotated[
-        bool, Option("With --method confidence: drop special tokens first.", panel=TEXT)
+        bool, text_option("With --method confidence: drop special tokens first.")
     ] = False,
     **options: Unpack[CauseOptions],
 ) -> "HeadTable":
@@ -57,18 +62,12 @@ def importance(
     Examples:
       attnprobe importance demo > heads.csv
       attnprobe importance my-bert -d reviews.tsv --label-column stars -o in.csv
-      attnprobe importance my-bert -d reviews.tsv --method lrp
-      attnprobe importance my-qa-model -d dev-v2.0.json -o importance.csv
-
-    Returns:
-        One row a head.
+      attnprobe importance my-qa-model -d dev-v2.0.json --method lrp -o heads.csv
 
     >>> table = importance("demo", ["The parcel came late.", "Who rang?"])
     >>> len(table), table["objective"][0]
     (24, np.str_('masked-lm'))
     """
-    from attnprobe.session.session import open_task
-
     if nodes != 4 and method != "ig":
         raise UsageError("--nodes is for --method ig; leave it out.")
     if content_only and method != "confidence":
@@ -93,9 +92,7 @@ def ablate(
     labels: LabelsArgument = None,
     *,
     keep_one: Annotated[bool, Option("Switch off all other heads of the layer instead.")] = False,
-    correction: Annotated[
-        Literal["holm", "bh"], Option("holm, or bh for Benjamini and Hochberg's.", metavar="NAME")
-    ] = "holm",
+    correction: Correction = "holm",
     replaced_by: Annotated[
         Literal["zero", "mean", "resample"],
         Option(
@@ -103,7 +100,6 @@ def ablate(
             doc="Replace what a head gives by zero, by its mean (of the first special token, the last one, "
             "and all others), or by what it gives in other examples, at the same position.",
             flags=("--with",),
-            metavar="NAME",
         ),
     ] = "zero",
     draws: Annotated[int, Option("With --with resample: number of other examples for each.", low=4)] = 4,
@@ -128,13 +124,7 @@ def ablate(
       attnprobe ablate demo -L 50
       attnprobe ablate my-classifier -d reviews.tsv --metric mcc -o ablation.csv
       attnprobe ablate my-classifier -d reviews.tsv --metric loss --with mean
-      attnprobe ablate my-ner-tagger -d test.conll -o ablation.csv
-
-    Returns:
-        One row a head.
     """
-    from attnprobe.session.session import open_task
-
     if draws != 4 and replaced_by != "resample":
         raise UsageError("--draws is for --with resample.")
     with open_task("ablate", model, texts, labels, options) as session:
@@ -143,3 +133,114 @@ def ablate(
         return run_ablation(
             session, keep_one=keep_one, correction=correction, replaced_by=replaced_by, draws=draws
         )
+
+
+@command(TableOutput)
+def interact(
+    model: ModelArgument,
+    texts: TextsArgument = None,
+    labels: LabelsArgument = None,
+    *,
+    pairs: Annotated[int, Option("Number of pairs to test, the strongest proposals.", low=1)] = 20,
+    **options: Unpack[CauseOptions],
+) -> "HeadTable":
+    """Which heads stand in for each other?
+
+    A head that another replaces when it is gone looks as if it did not matter. Pairs are proposed
+    on one half of the documents and tested on the other. It takes a pass of gradients for each
+    head, and two to three passes for each tested pair.
+
+    Columns:
+      proposed       by how much the gradient of one head's gate changes when the
+                     other is off; the smaller of both directions
+      interaction    change of the loss without both heads, less that without
+                     each; positive where one stands in for the other
+      p, p_adjusted  t over documents; Holm's
+      n              examples
+
+    Examples:
+      attnprobe interact demo -L 100
+      attnprobe interact my-classifier -d reviews.tsv -o pairs.csv
+
+    Returns:
+        One row a tested pair, the strongest proposal first.
+    """
+    with open_task("interact", model, texts, labels, options) as session:
+        from attnprobe.intervention.interaction import run_interactions
+
+        return run_interactions(session, pairs)
+
+
+@command(TableOutput)
+def patch(
+    model: ModelArgument,
+    pairs: Annotated[
+        "Texts",
+        data_option(
+            "A table of columns clean, corrupted, answer and perhaps other, or BLiMP's sentence_good and "
+            "sentence_bad; or - for standard input. Default: a sample.",
+            doc="Dicts with clean, corrupted, answer, and other for a second answer, or BLiMP's "
+            "sentence_good and sentence_bad; a DataFrame or a dict of such columns; the path of a file, or "
+            "the id of a hub dataset. By default sentences that ship with attnprobe.",
+            metavar="PAIRS",
+        ),
+    ] = None,
+    *,
+    other_column: Annotated[
+        str | None,
+        text_option(
+            "Column of the answer that the first is compared with. Default: other.",
+            doc="Column of the answer that the first is compared with; other by default. text_column, "
+            "text_pair_column and label_column name those of clean, corrupted and answer.",
+        ),
+    ] = None,
+    noising: Annotated[bool, Option("Read the clean text, and patch heads from the corrupted one.")] = False,
+    positions: Annotated[
+        bool, Option("Patch each token by itself: a row for each head and position.")
+    ] = False,
+    fast: Annotated[bool, Option("Attribute all heads, and patch only the first --top ones.")] = False,
+    top: Annotated[int, Option("With --fast: number of heads to patch.", low=0)] = 10,
+    correction: Correction = "holm",
+    **options: Unpack[CauseOptions],
+) -> "HeadTable":
+    """Which heads carry the difference between two texts?
+
+    Each pair has a clean text and a corrupted one, of equally many tokens, and an answer: a class, a
+    word in place of the mask, the next word, or a target. m is the logit of the answer less that of
+    the other answer; with one answer its log odds; of a target its log probability. Pairs of unequal
+    length are left out, and counted. Effects need not add up to the gap.
+
+    Columns:
+      effect         rise of m for the corrupted text when the head gives what it
+                     gives on the clean one (Vig et al. 2020)
+      recovered      sum of effects over the sum of gaps, m(clean) - m(corrupted)
+      p, p_adjusted  paired t over documents; Holm's
+      attribution    the effect to first order, from one backward pass
+      NAME_se, n     standard error over documents; pairs
+
+    Examples:
+      attnprobe patch demo
+      attnprobe patch gpt2 -d prompts.jsonl --positions -o patched.csv
+      attnprobe patch bert-base-uncased -d agreement.tsv --fast
+
+    References:
+        Vig et al. (2020), Investigating gender bias in language models using causal mediation analysis.
+        Kramar et al. (2024), AtP*, for the attribution.
+
+    >>> pairs = [{"clean": "The boy [MASK] late.", "corrupted": "The boys [MASK] late.", "answer": "was"}]
+    >>> table = patch("demo", pairs)
+    >>> len(table), table["objective"][0]
+    (24, np.str_('masked-lm'))
+    """
+    if top != 10 and not fast:
+        raise UsageError("--top is about --fast, which patches the first heads only; give both.")
+    if options["truncate"]:
+        raise UsageError("patch reads a pair of texts whole; leave out --truncate.")
+    with open_call(options, model) as call:
+        source = read_first(open_pairs(pairs, options, other_column))
+        session = make_session("patch", source, read_task({**options, "label_column": None}, None), call)
+        from attnprobe.intervention.patching.passes import PatchPlan
+        from attnprobe.intervention.patching.table import run_patching
+
+        plan = PatchPlan(noising, positions)
+        return run_patching(session, plan, fast=fast, top=top, correction=correction)
