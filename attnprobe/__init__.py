@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from attnprobe.commands.intervene import importance as importance
     from attnprobe.commands.intervene import interact as interact
     from attnprobe.commands.intervene import patch as patch
+    from attnprobe.commands.intervene import prune as prune
     from attnprobe.commands.links import coreference as coreference
     from attnprobe.commands.links import links as links
     from attnprobe.commands.links import probe as probe
     from attnprobe.commands.links import syntax as syntax
-    from attnprobe.commands.prune import prune as prune
     from attnprobe.commands.report import report as report
     from attnprobe.commands.roles import induction as induction
     from attnprobe.commands.roles import roles as roles

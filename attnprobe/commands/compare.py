@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from attnprobe.commands.census import census, mixing, rank
-from attnprobe.commands.intervene import importance
-from attnprobe.commands.prune import prune
+from attnprobe.commands.intervene import importance, prune
 from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.options import (
     FrequencyOptions,
@@ -111,8 +110,7 @@ def compare(
             "outputs-layer.",
             metavar="HOW",
             doc='Match heads one to one: within "layer" or over "model" by the least total divergence, by '
-            'what heads give ("outputs", "outputs-layer") by the most total CKA. Columns in _b are then about '
-            "the matched head.",
+            'what heads give ("outputs", "outputs-layer") by the most total CKA; columns in _b are then its.',
         ),
     ] = None,
     nearest: Annotated[bool, Option("Look for the nearest head among all, or not, which is quicker.")] = True,
