@@ -67,18 +67,18 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("attnprobe")
-    if name.startswith("__") and name != "__all__":
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    elif name.startswith("__") and name != "__all__":
         raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
-    commands = import_module("attnprobe.commands").COMMANDS
-    if name == "__all__":
-        value: Any = sorted([*_HOMES, *commands])
-    elif name in commands:
+    else:
+        commands = import_module("attnprobe.commands").COMMANDS
+        if name == "__all__":
+            return sorted([*_HOMES, *commands])
+        if name not in commands:
+            raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
         value = commands[name].function
         value.__doc__ = commands[name].documentation
-    elif name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
-    else:
-        raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
     globals()[name] = value
     return value
 

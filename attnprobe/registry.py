@@ -138,11 +138,8 @@ class Command:
     @property
     def documentation(self) -> str:
         """Python's docstring, with all arguments."""
-        indents = {"initial_indent": " " * 4, "subsequent_indent": " " * 8}
-        arguments = [
-            textwrap.fill(f"{name}: {option.doc or option.help}", 110, break_on_hyphens=False, **indents)
-            for name, option in self.keywords.items()
-        ]
+        fill = textwrap.TextWrapper(110, " " * 4, " " * 8, break_on_hyphens=False).fill
+        arguments = [fill(f"{name}: {one.doc or one.help}") for name, one in self.keywords.items()]
         more = "".join(_PYTHON_ONLY.split(self.docstring, maxsplit=1)[1:])
         return "\n".join([_EXAMPLES.sub("", self.help).strip(), "\nArgs:", *arguments, f"\n{more}"])
 

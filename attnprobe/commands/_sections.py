@@ -110,7 +110,7 @@ class Sections:
 
         options, gold = self.options, list_gold(self.roles)
         data = [(self.texts, self.labels), *([] if self.out_domain is None else [(self.out_domain, None)])]
-        sources = [open_to_replay(*one, options, find_labels=True)[1] for one in data]
+        sources = [open_to_replay(texts, right, options, find_labels=True)[1] for texts, right in data]
         sources += [open_gold(one, kind, name_columns(kind, self.roles)) for kind, one in gold.items()]
         question = {**options, "by_group": self.by_group}
         question = {name: value for name, value in question.items() if name not in OF_GOLD.values()}

@@ -192,7 +192,7 @@ def compare(
             yield from open_to_replay(texts, labels, options, find_labels=False)[1].documents
 
         comparison = compare_checkpoints(
-            _tell_apart(*checkpoints, models),
+            _tell_apart(checkpoints[0], checkpoints[1], models),
             (source.documents, reopen() if source.kind == "text" else source.documents),
             call.corpus,
             statistics,
