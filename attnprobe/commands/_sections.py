@@ -18,14 +18,15 @@ from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.files import write_together
 from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
+from attnprobe.options import FREE
 from attnprobe.reports.report.contents import OF_A_TASK, OF_GOLD, check_tables_folder
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
-from attnprobe.session.checkpoints import make_state_key
+from attnprobe.run.record import record_versions
 from attnprobe.session.roles import list_gold, name_columns, open_sources, request_roles
 from attnprobe.session.session import Call, check_labels, describe_call, load_model, read_first, read_task
 from attnprobe.session.survey import check_groups
-from attnprobe.session.texts import open_gold, open_texts, open_to_replay
+from attnprobe.session.texts import identify_source, open_gold, open_texts, open_to_replay
 from attnprobe.table.destination import read_description
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import HeadTable
@@ -91,7 +92,7 @@ class Sections:
     def check(self, wanted: Sequence[str]) -> None:
         """Refuse data that a later section would refuse, and keep what can be read once only."""
         of_a_task = any(section in OF_A_TASK for section in wanted)
-        self.texts, source = open_to_replay(self.texts, self.labels, self.options, find_labels=of_a_task)
+        self.texts, source = open_to_replay(self.texts, self.options, self.labels, find_labels=of_a_task)
         if of_a_task:
             check_labels(source, read_task(self.options, self.labels))
         else:
@@ -99,24 +100,28 @@ class Sections:
         if "roles" in wanted and (self.picked or list_gold(self.roles) or self.roles["thresholds"]):
             open_sources(self.texts, self.roles)
         if self.by_group is not None:
-            source = open_texts(self.texts, named={**self.options, "by_group": self.by_group})
+            source = open_texts(self.texts, {**self.roles, "by_group": self.by_group})
             read_first(check_groups(source, self.by_group))
         if self.out_domain is not None:
-            self.out_domain, _ = open_to_replay(self.out_domain, None, self.options, find_labels=True)
+            self.out_domain, _ = open_to_replay(self.out_domain, self.options, find_labels=True)
 
     def describe(self) -> str:
         """Describe all that the numbers depend on, by a hash."""
+        from attnprobe.model.folders import hash_file
         from attnprobe.model.locate import locate
 
-        options, gold = self.options, list_gold(self.roles)
-        data = [(self.texts, self.labels), *([] if self.out_domain is None else [(self.out_domain, None)])]
-        sources = [open_to_replay(texts, right, options, find_labels=True)[1] for texts, right in data]
-        sources += [open_gold(one, kind, name_columns(kind, self.roles)) for kind, one in gold.items()]
-        question = {**options, "by_group": self.by_group}
-        question = {name: value for name, value in question.items() if name not in OF_GOLD.values()}
-        key = make_state_key("report", question, lambda: sources, [options["frequencies"]], self.call)
+        options, free = self.options, {*FREE, *OF_GOLD.values()}
+        sources = [open_to_replay(self.texts, options, self.labels, find_labels=True)[1]]
+        if self.out_domain is not None:
+            sources.append(open_to_replay(self.out_domain, options, find_labels=True)[1])
+        for kind, texts in list_gold(self.roles).items():
+            sources.append(open_gold(texts, kind, name_columns(kind, self.roles)))
+        question = {name: value for name, value in options.items() if name not in free}
+        table = options["frequencies"] and hash_file(Path(options["frequencies"]))
+        data = [identify_source(source, self.call.corpus) for source in sources]
         checkpoint = locate(str(self.model), self.call.load, weights=False).identity
-        return hashlib.sha256(json.dumps([key, checkpoint], sort_keys=True).encode()).hexdigest()
+        key = [question, self.by_group, table, data, checkpoint, record_versions()["versions"]]
+        return hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()
 
     def measure_all(
         self, wanted: Sequence[str], folder: "TableFolder"
@@ -161,7 +166,7 @@ class Sections:
         return tables, seen, chosen
 
     def _open(self) -> OpenSource:
-        return open_texts(self.texts, named=self.options)
+        return open_texts(self.texts, self.roles)
 
     def _load(self, kind: str) -> Any:
         self.progress.stage("loading", None)

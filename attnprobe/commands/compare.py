@@ -169,7 +169,7 @@ def compare(
     models, known = [one for one, _ in pair], tokenizers or [None, None]
     with open_call(options, *models, tokenizers=known) as call:
         texts, labels = replay(texts), replay(labels)
-        texts, source = open_to_replay(texts, labels, options, find_labels=False)
+        texts, source = open_to_replay(texts, options, labels)
         source = read_first(source)
         from attnprobe.findings.comparison import tabulate_heads
         from attnprobe.statistics.registry import choose
@@ -189,7 +189,7 @@ def compare(
             checkpoints.append(checkpoint)
 
         def reopen() -> Iterator[Any]:  # only where the second checkpoint has other tokens
-            yield from open_to_replay(texts, labels, options, find_labels=False)[1].documents
+            yield from open_to_replay(texts, options, labels)[1].documents
 
         comparison = compare_checkpoints(
             _tell_apart(checkpoints[0], checkpoints[1], models),
@@ -312,13 +312,12 @@ def dynamics(
     """
     from attnprobe.findings.dynamics import check_alike, stack_steps, tabulate_orders
     from attnprobe.intervention.pruning.criterion import Criterion
-    from attnprobe.session import checkpoints
+    from attnprobe.session.checkpoints import list_run, measure_steps, parse_revisions
 
     if measure == "prune" and by == "step":
         raise UsageError("--by step is about an order of heads, and pruning curves have none; leave it out.")
-    models = checkpoints.list_models([model] if isinstance(model, str | Path) else model)
-    names = checkpoints.parse_revisions(revisions, options["revision"])
-    run = checkpoints.list_run(models, names, checkpoints.parse_steps(steps))
+    models = [model] if isinstance(model, str | Path) else model
+    run = list_run(models, parse_revisions(revisions, options["revision"]), steps)
     check_standard_input(texts if isinstance(texts, str) else None)
     texts, labels = replay(texts), replay(labels)
     given: dict[str, Any] = {"method": method, "prune_by": prune_by, "prune_step": prune_step}
@@ -334,24 +333,19 @@ def dynamics(
         labelled = name in {"importance", "prune"}
         if labels is not None and not labelled:
             raise UsageError(f"labels are for importance and prune; {measure} reads none.")
-        texts, source = open_to_replay(texts, labels, options, find_labels=labelled)
+        texts, source = open_to_replay(texts, options, labels, find_labels=labelled)
         check_labels(source, read_task(options, labels)) if labelled else read_first(source)
         keywords = {_RENAMED.get(one, one): given[one] for one in given.keys() - special} | more
 
         from attnprobe.model.locate import find_run
 
-        files = find_run([(saved.model, saved.revision) for saved in run], call.load)
-        key = {}
-        if call.resume is not None:
-            reads = [call.corpus.frequencies, prune_by.rpartition(":")[0] if labelled else ""]
-            sources = [open_to_replay(texts, labels, options, find_labels=labelled)[1]]
-            key = checkpoints.make_state_key(measure, given, lambda: sources, reads, call)
+        checkpoints = find_run([(saved.model, saved.revision) for saved in run], call.load)
 
         def measure_step(model: str, more: dict[str, Any]) -> "HeadTable":
             table = function(model, texts, *([labels] if labelled else []), **keywords | more)
             return _keep_column(table, measure) if measure in COLUMNS else table
 
-        tables = checkpoints.measure_steps(run, files, measure_step, key, call, check_alike)
+        tables = measure_steps(run, checkpoints, measure_step, call, check_alike)
     record = {
         "command": describe_call("dynamics"),
         "dataset": source.described,

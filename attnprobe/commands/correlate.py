@@ -144,8 +144,8 @@ def measure_domains(
     check_standard_input(*(one for one in (in_domain, out_domain) if isinstance(one, str)))
     with open_call(options, model) as call:
         task = read_task(options, None)
-        named = {"named": options, "label_column": options["label_column"], "find_labels": True}
-        inside, outside = (read_first(open_texts(one, **named)) for one in (in_domain, out_domain))
+        sides = in_domain, out_domain
+        inside, outside = (read_first(open_texts(one, options, find_labels=True)) for one in sides)
         from attnprobe.intervention.importance import measure_sides
 
         sides, record = measure_sides(make_session("correlate", inside, task, call), outside, measure)

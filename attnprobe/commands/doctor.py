@@ -43,7 +43,7 @@ def doctor(
       attnprobe doctor my-checkpoint -d images/
     """
     with open_call(options, model, check=False) as call:
-        source = read_first(open_texts(texts, named=options, sees=call.sees_text))
+        source = read_first(open_texts(texts, options, sees=call.sees_text))
         with suppress(ModelError):  # which goes into the table
             check_model(model, call.tokenizer, options)
         from attnprobe.survey.diagnosis import Finding, diagnose, make_findings_table

@@ -25,7 +25,7 @@ from attnprobe.registry import Option, command, split_names
 from attnprobe.session.alignments import open_aligned
 from attnprobe.session.session import describe_call
 from attnprobe.session.survey import open_survey
-from attnprobe.session.texts import GoldLinks, open_gold
+from attnprobe.session.texts import NO_LINKS, open_gold
 
 if TYPE_CHECKING:
     from attnprobe.corpus.document import Document
@@ -284,10 +284,9 @@ def probe(
         raise UsageError("--subtypes is about treebanks; leave it out with another --gold.")
     if by == "head" and folds != FOLDS:
         raise UsageError("--by head gives the weights of one probe; leave out --folds, which scores several.")
-    kind = GoldLinks(gold)
     question = {"labels": split_names(labels), "subtypes": subtypes, "min_links": min_links}
-    with open_survey("probe", model, options, lambda _: open_gold(texts, kind, options)) as survey:
-        documents = _choose_links(survey.source, kind, question)
+    with open_survey("probe", model, options, lambda _: open_gold(texts, gold, options)) as survey:
+        documents = _choose_links(survey.source, gold, question)
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics.rules import COREFERENCE_TASK, LINKS_TASK, SYNTAX_TASK
         from attnprobe.survey.probe import probe_checkpoint
@@ -335,7 +334,7 @@ def _find_links(
             "--by-group scores the best heads of all groups by attention as it is; leave out --weights, or "
             "give --by head."
         )
-    gold = GoldLinks({"trees": "treebank", "aer": "links"}.get(kind, kind))
+    gold = {"trees": "treebank", "aer": "links"}.get(kind, kind)
     if not of_heads:
         question["folds"] = options["folds"]
     if options["control"] is not None:
@@ -364,14 +363,14 @@ def _find_links(
         return survey.measure(statistics, rows[of_heads], checkpoint=checkpoint, question=question)
 
 
-def _choose_links(source: "OpenSource", gold: GoldLinks, question: Mapping[str, Any]) -> "Iterator[Document]":
+def _choose_links(source: "OpenSource", gold: str, question: Mapping[str, Any]) -> "Iterator[Document]":
     """Keep the links that are asked for; a label that no link has is refused before the model is loaded."""
     if source.kind != "text":
         raise UsageError("Gold links lie between words of text; images and sound have none.")
     if question.get("labels") == []:
         raise UsageError("No label is named; name some, such as nsubj, or leave the option out for all.")
-    labels, fold = question.get("labels"), gold.value == "treebank" and not question.get("subtypes", True)
-    documents = filter_links(source.documents, source.name, labels=labels, fold=fold, nothing=gold.nothing)
+    labels, fold = question.get("labels"), gold == "treebank" and not question.get("subtypes", True)
+    documents = filter_links(source.documents, source.name, labels=labels, fold=fold, nothing=NO_LINKS[gold])
     missing, read = set(labels or ()), list[Any]()
     while missing and (document := next(documents, None)) is not None:
         read.append(document)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from attnprobe.corpus.batches import flatten_pairs
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
@@ -22,7 +21,7 @@ from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.quantisation import Quantisation
-from attnprobe.model.quirks import DEFAULTS, GUESS_PADDING, UnsupportedModelError
+from attnprobe.model.quirks import GUESS_PADDING, UnsupportedModelError, make_defaults
 from attnprobe.model.task_heads import TaskHead
 
 #: What models of each modality call their input.
@@ -201,9 +200,7 @@ class Checkpoint:
         inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
         # Not every model converts pixels and samples itself.
         inputs |= {name: tensor.to(dtype) for name, tensor in inputs.items() if tensor.is_floating_point()}
-        if self.modality == BOTH:
-            inputs = flatten_pairs(inputs)
-        else:
+        if self.modality != BOTH:
             self._complete(inputs)
         if all("use_cache" in list_forward_parameters(type(part)) for part in (self.model, self.runner)):
             inputs["use_cache"] = False  # nobody asks for keys and values again
@@ -225,9 +222,8 @@ class Checkpoint:
             inputs.pop("decoder_input_ids", None)
         if self.model_type in GUESS_PADDING and "input_ids" in inputs:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        for name in list_forward_parameters(type(self.body)) & DEFAULTS.keys() - inputs.keys():
-            if (value := DEFAULTS[name](self.body, inputs)) is not None:
-                inputs[name] = value
+        wanted = list_forward_parameters(type(self.body)) - inputs.keys()
+        inputs |= make_defaults(self.body, wanted, inputs)
 
 
 def strip_head(model: PreTrainedModel) -> PreTrainedModel:

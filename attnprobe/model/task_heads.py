@@ -12,7 +12,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from attnprobe.errors import ModelError
 from attnprobe.model.configuration import weights_error
 from attnprobe.model.private import list_tied_weights
-from attnprobe.model.pruning import find_class, load_removed
+from attnprobe.model.pruning import find_class, read_pretrained
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
 from attnprobe.model.quirks import LONE_ENCODERS, MASKED_CLASSES, TRANSLATION_CLASSES
 from attnprobe.table.cells import clean
@@ -167,10 +167,7 @@ def read_model(
     try:
         with torch.random.fork_rng(), silence_packages(config):
             torch.manual_seed(seed)
-            if getattr(config, "pruned_heads", None):
-                model, info = load_removed(kind, folder, config, **options)
-            else:
-                model, info = kind.from_pretrained(folder, config=config, output_loading_info=True, **options)
+            model, info = read_pretrained(kind, folder, config, **options)
             unpack_model(model)
     except Exception as error:
         if head is not None:  # no such head for this architecture, or shapes that do not fit

@@ -73,7 +73,7 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
     elif path is not None and strip_packing(path).suffix.lower() not in TABLES:
         source = OpenSource(read_joined(path), path.name, _describe_file(path))
     else:
-        source = open_texts(texts, targets, named=options, label_column=options["label_column"])
+        source = open_texts(texts, options, targets)
         if source.kind != "text":
             raise UsageError(f"{source.name} holds {source.kind}; alignments are between words of text.")
     return source if options["name"] is None else replace(source, name=options["name"])

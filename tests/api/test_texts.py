@@ -14,8 +14,7 @@ TEXTS = ["The parcel came late.", "Who rang?", "It was raining, again."]
 
 
 def open_with(texts, labels=None, *, label_column=None, find_labels=False, **options):
-    columns = {"label_column": label_column, "find_labels": find_labels}
-    return open_texts(texts, labels, named=options, **columns)
+    return open_texts(texts, {**options, "label_column": label_column}, labels, find_labels=find_labels)
 
 
 def read(*arguments, **options):

@@ -93,7 +93,10 @@ class TestRuns:
             ("entropy", "demo", "--queries", "text"),
             "--queries tells an image from a text, and embedded holds",
         ),
-        (("modality", "demo", "-d", "DATA", "--image-column", "image"), "states no token in whose place"),
+        (
+            ("modality", "demo", "-d", "DATA", "--image-column", "image"),
+            "does not read an image as tokens within",
+        ),
         (("modality", "MODEL", "-d", "DATA", "--image-column", "shown"), "has no column 'shown'"),
         (("modality", "MODEL", "-d", "DATA", "--max-length", "12"), "gives more than the 12 tokens of a"),
         (("positional", "MODEL", "-d", "DATA", "--control"), "--control shuffles the tokens of texts"),

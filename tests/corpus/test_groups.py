@@ -99,15 +99,15 @@ def test_folders_of_files(tmp_path):
 
 
 def test_files_by_their_names(tmp_path):
-    from attnprobe.session.texts import GoldLinks, open_gold
+    from attnprobe.session.texts import open_gold
 
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "dev.conllu").write_text(sentence(f"{name}word", f"sent_id = {name}"))
     files = [str(tmp_path / name / "dev.conllu") for name in "ab"]
-    source = open_gold(files, GoldLinks.TREEBANK, {"by_group": "file"})
+    source = open_gold(files, "treebank", {"by_group": "file"})
     assert [one.group for one in source.documents] == ["dev.conllu", "dev.conllu (2)"]
-    alone = open_gold(files[0], GoldLinks.TREEBANK, {"by_group": "file"})
+    alone = open_gold(files[0], "treebank", {"by_group": "file"})
     with pytest.raises(AttnprobeError, match="'file' is empty, or not there"):
         list(keep_grouped(alone.documents, "file", alone.name))
 

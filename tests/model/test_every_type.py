@@ -156,7 +156,7 @@ REFUSED = {
     "can't be run on": ("udop", "vilt"),
     "what was tapped can't be checked": ("cvt", "levit", "pvt_v2"),
     "takes two softmaxes": ("lilt",),
-    "as two sequences, with layers of attention between them; give another": ("lxmert",),
+    "as two sequences, with layers of attention between them": ("lxmert",),
     "reads neither text nor images": ("perceiver",),
     "reads characters": ("canine",),
     "pool the queries": ("funnel",),

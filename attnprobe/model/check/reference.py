@@ -79,7 +79,7 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
     def convert(change: Callable[[Tensor], Tensor]) -> _Maps:
         return {kind: tuple(map(change, layers)) for kind, layers in maps.items()}
 
-    batch = len(next(iter(inputs.values())))
+    batch = len(untouched)
     maps = convert(lambda rows: spread_maps(checkpoint.body, rows))
     maps = convert(lambda rows: Form(batch, windows=len(rows) // batch).by_head(rows))
     every = list(chain(*maps.values()))
