@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
@@ -70,12 +70,11 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
 
 
 def _import_datasets(spec: str) -> Any:
-    try:
+    datasets = None
+    with suppress(ImportError):
         datasets = importlib.import_module("datasets")
-        major = int(datasets.__version__.split(".")[0])
-    except (ImportError, AttributeError):  # no version: a folder called datasets that Python took for it
-        major = 0
-    if major < 4:
+    # A folder called datasets that Python took for it has no version.
+    if int(getattr(datasets, "__version__", "0").split(".")[0]) < 4:
         raise DataError(
             f"{spec} is not a file here; to read it from the Hugging Face Hub, without running a script that "
             "may come with it: pip install 'datasets>=4'"
