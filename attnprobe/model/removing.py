@@ -35,10 +35,10 @@ def remove_heads(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: b
     Raises:
         UnsupportedModelError: When the projections can't be found, or the copy is not exact or does not run.
     """
-    if checkpoint.quantisation is not None:
+    if checkpoint.quantisation:
         raise UnprunableModelError(
             checkpoint.model_type,
-            f"its weights are quantised ({checkpoint.quantisation.name}); save the checkpoint that it was "
+            f"its weights are quantised ({checkpoint.quantisation}); save the checkpoint that it was "
             "made from, and quantise what is written",
         )
     projections, kept = find_projections(checkpoint), checkpoint.kept

@@ -275,14 +275,14 @@ def load_model(
 def make_loader(call: Call) -> "Loader":
     """Make the function that loads the checkpoint with the head that a task needs."""
     from attnprobe.model.load import load_checkpoint
-    from attnprobe.model.task_heads import TaskHead, infer_head
+    from attnprobe.model.task_heads import TaskHead, find_head
 
     if isinstance(call.model, str | Path):
         return lambda heads, force, modality="text": load_checkpoint(
             str(call.model), call.load, heads, force_head=force, modality=modality
         )
     checkpoint = load_model(call.model, call.tokenizer, call.load, "text")
-    trained = infer_head(checkpoint.model)
+    trained = find_head(type(checkpoint.model).__name__)
 
     def choose_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":
         if modality != "text":
