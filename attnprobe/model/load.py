@@ -104,7 +104,7 @@ def load_checkpoint(
         target_tokenizer,
         modality=modality,
         processor=processor,
-        tower=find_tower(name, model, TEXT if modality == BOTH else modality),
+        tower=find_tower(model, TEXT if modality == BOTH else modality),
         kept=kept,
         quantisation=quantisation,
         scores_pairs=scores_pairs,
