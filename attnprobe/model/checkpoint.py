@@ -17,6 +17,7 @@ from attnprobe.corpus.batches import flatten_pairs
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
+from attnprobe.model.configuration import reads_both
 from attnprobe.model.embedding import Embedding
 from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
@@ -259,6 +260,14 @@ def find_tower(model: PreTrainedModel, modality: str) -> str:
 
 def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
     """Refuse a checkpoint that does not read what it will be given, as far as its type tells."""
+    if modality == BOTH:
+        if not reads_both(config):
+            raise UnsupportedModelError(
+                config.model_type,
+                f"{name} does not read an image as tokens in a text (image_token_id); give text alone, or a "
+                "folder of images",
+            )
+        return
     kind: Any = MODEL_MAPPING.get(type(config), None)
     if kind is None:  # in code that comes with the checkpoint
         return
