@@ -59,6 +59,17 @@ def read_paragraphs(stream, source):
     )
     return make_table(source.spec, rows)
 '''
+STATISTIC = '''
+from attnprobe.statistics.statistic import Family, Statistic
+
+
+def runner_up(block):
+    """Probability of the second most attended key, the second largest p_j."""
+    return block.probabilities.topk(2, -1).values[..., 1]
+
+
+RUNNER_UP = Statistic("runner_up", "share", runner_up, family=Family("runners", "runners-up", 98), order=98)
+'''
 COMMAND = '''
 from typing import Annotated, Any, Unpack
 
@@ -85,7 +96,7 @@ def sharpest(model: ModelArgument, texts: TextsArgument = None, *,
 
 
 def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]]):
-    """An objective and a metric, formats of tables and data, a command and an option: a file each."""
+    """An objective and a metric, formats of tables and data, a statistic, a command: a file each."""
     copy, run = package_copy
     for path, changes in {copy / "tasks.py": TASKS, copy / "corpus" / "rows.py": FORMATS}.items():
         content = path.read_text("utf-8")
@@ -96,7 +107,7 @@ def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]])
     (copy / "intervention" / "objectives" / "norm.py").write_text(OBJECTIVE, "utf-8")
     (copy / "table" / "formats" / "tsv.py").write_text(FORMAT, "utf-8")
     (copy / "commands" / "sharpest.py").write_text(COMMAND, "utf-8")
-
+    (copy / "statistics" / "runners.py").write_text(STATISTIC, "utf-8")
     (copy / "corpus" / "paragraphs.py").write_text(DATA, "utf-8")
     (copy.parent / "data.md").write_text("the dog\nran\n\nshe came late\n", "utf-8")
     read = run("entropy", "demo", "-d", str(copy.parent / "data.md"), "-q").splitlines()
@@ -109,6 +120,8 @@ def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]])
     assert float(cells["score"]) > 0
     help_text = run("ablate", "--help")
     assert "--metric" in help_text
+    census = run("census", "demo", "--limit", "4", "--statistics", "runners", "-q")
+    assert census.startswith("model,dataset,layer,head,n,runner_up,runner_up_se")
     rows = run("sharpest", "demo", "--limit", "4", "--count", "2", "-q").splitlines()
     assert rows[0].startswith("model,dataset,layer,head,n,entropy")
     assert {row.split(",")[2] for row in rows[1:]} == {"0"}

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from attnprobe.corpus.batches import flatten_pairs
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
@@ -203,7 +202,7 @@ class Checkpoint:
         if all("use_cache" in list_forward_parameters(type(part)) for part in (self.model, self.runner)):
             inputs["use_cache"] = False  # nobody asks for keys and values again
         if self.modality == BOTH:
-            return flatten_pairs(inputs)
+            return inputs
         types = inputs.pop("token_type_ids", None)
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
             known = getattr(self.body.config, "type_vocab_size", None)

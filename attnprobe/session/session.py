@@ -231,8 +231,7 @@ def check_labels(source: OpenSource, task: "TaskOptions") -> OpenSource:
 
 def open_labelled(texts: Texts, labels: Any, task: "TaskOptions", options: Mapping[str, Any]) -> OpenSource:
     """Open texts with their labels, and refuse a task that needs some where there are none."""
-    column = options.get("label_column")
-    return check_labels(open_texts(texts, labels, named=options, label_column=column, find_labels=True), task)
+    return check_labels(open_texts(texts, options, labels, find_labels=True), task)
 
 
 @contextmanager
