@@ -97,14 +97,14 @@ class Call:
     ) -> "Checkpoint":
         """Load the model that is named, or wrap the one that is loaded, with the first of some task heads."""
         from attnprobe.model.load import load_checkpoint
-        from attnprobe.model.task_heads import infer_head
+        from attnprobe.model.task_heads import find_head
 
         self.progress.stage("loading", None)
         if isinstance(self.model, str | Path):
             return load_checkpoint(str(self.model), self.load, heads, force_head=force, modality=modality)
         if modality != "text":
             raise UsageError("Images and sound need a model that is named, a folder or a hub id.")
-        head = infer_head(self._wrapped.model) if heads else None
+        head = find_head(type(self._wrapped.model).__name__) if heads else None
         return replace(self._wrapped, head=head if head in heads else None)
 
     @cached_property
@@ -187,9 +187,9 @@ def check_model(model: Any, tokenizer: "Tokenizer | None", options: Mapping[str,
     if options["device_map"] is not None and importlib.util.find_spec("accelerate") is None:
         raise UsageError("--device-map needs accelerate: pip install accelerate.")
     from attnprobe.model.embedding import choose_prompts
-    from attnprobe.model.folders import DEMO, find_local_folder, find_transformer, find_weights
+    from attnprobe.model.folders import find_local_folder, find_transformer, find_weights
 
-    folder = None if str(model) == DEMO else find_local_folder(str(model))
+    folder = find_local_folder(str(model))
     if folder is not None:
         transformer, sentences = find_transformer(folder, str(model), options["adapter"])
         find_weights(transformer, str(model), allow_bin=options["allow_bin"])
