@@ -1,8 +1,6 @@
 """Commands that measure where heads look, and how they relate: one pass over texts, images or sound."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from attnprobe.errors import UsageError
@@ -15,7 +13,7 @@ from attnprobe.options import (
     text_option,
 )
 from attnprobe.registry import Option, command, split_names
-from attnprobe.session.survey import TextSurvey, open_text_survey
+from attnprobe.session.survey import open_text_survey
 
 if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
@@ -49,10 +47,6 @@ def census(
             "map_rank, mixing. What the model does not give is left out, and a note says so.",
         ),
     ] = False,
-    targets: Annotated[
-        Sequence[str] | None,
-        Option(doc="For each text, what the decoder beside an encoder reads; by default the text itself."),
-    ] = None,
     **options: Unpack[CensusOptions],
 ) -> "HeadTable":
     """What does every head look at?
@@ -106,8 +100,6 @@ def census(
         )
     names = split_names(statistics)
     with open_text_survey("census", model, texts, options) as survey:
-        if targets is not None:
-            _add_targets(survey, texts, targets)
         from attnprobe.statistics import registry
 
         chosen = registry.every_statistic_of_heads() if everything else registry.choose(names)
@@ -117,16 +109,6 @@ def census(
             chosen += registry.select_statistics("modality")
         rows = registry.EVERYTHING if everything else None
         return survey.measure(chosen, rows, as_far_as_possible=everything)
-
-
-def _add_targets(survey: TextSurvey, texts: Any, targets: Sequence[str]) -> None:
-    if texts is None or survey.source.kind != "text" or isinstance(texts, str | Path):
-        raise UsageError("targets go with a list of texts; of a file, name --label-column.")
-    documents = list(survey.source.documents)
-    if len(documents) != len(targets):
-        raise UsageError(f"There are {len(documents)} texts, but {len(targets)} targets.")
-    pairs = zip(documents, targets, strict=True)
-    survey.take([replace(document, label=target) for document, target in pairs], labelled=True)
 
 
 def _survey_family(name: str, model: Any, texts: Any, options: Mapping[str, Any]) -> "HeadTable":

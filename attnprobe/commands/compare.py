@@ -97,7 +97,6 @@ def compare(
         ),
     ],
     texts: TextsArgument = None,
-    labels: LabelsArgument = None,
     *,
     revisions: Revisions = None,
     measure: Annotated[
@@ -144,8 +143,7 @@ def compare(
 
     Notes:
         ``jsd`` is taken query by query. Where the models have other numbers of layers or heads, columns
-        ``_b`` are about the nearest head. ``labels`` are the target texts that the decoders of
-        encoder-decoder models read, by default the texts themselves.
+        ``_b`` are about the nearest head.
 
     References:
         Lin (1991), Divergence measures based on the Shannon entropy; Kornblith, Norouzi, Lee and Hinton
@@ -168,8 +166,7 @@ def compare(
     within: Any = {"outputs": "model", "outputs-layer": "layer"}.get(match or "", match)
     models, known = [one for one, _ in pair], tokenizers or [None, None]
     with open_call(options, *models, tokenizers=known) as call:
-        texts, labels = replay(texts), replay(labels)
-        texts, source = open_to_replay(texts, options, labels)
+        texts, source = open_to_replay(replay(texts), options)
         source = read_first(source)
         from attnprobe.findings.comparison import tabulate_heads
         from attnprobe.statistics.registry import choose
@@ -189,7 +186,7 @@ def compare(
             checkpoints.append(checkpoint)
 
         def reopen() -> Iterator[Any]:  # only where the second checkpoint has other tokens
-            yield from open_to_replay(texts, options, labels)[1].documents
+            yield from open_to_replay(texts, options)[1].documents
 
         comparison = compare_checkpoints(
             _tell_apart(checkpoints[0], checkpoints[1], models),
@@ -201,7 +198,7 @@ def compare(
             match=within,
             dataset=source.name,
             facts={"command": describe_call("compare"), "dataset": source.described},
-            labelled=labels is not None or options["label_column"] is not None,
+            labelled=options["label_column"] is not None,
             **call.run,
         )
         if layers is None:
