@@ -99,12 +99,8 @@ class ModelOptions(TypedDict, total=False):
     ]
     device: Annotated[str, model_option("auto, cpu, cuda, cuda:0 or mps.", default="auto")]
     device_map: Annotated[
-        str | dict[str, Any] | None,
-        model_option(
-            "Spread a model by accelerate: auto, balanced, balanced_low_0 or sequential.",
-            line=Literal["auto", "balanced", "balanced_low_0", "sequential"] | None,
-            hidden=True,
-        ),
+        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, Any] | None,
+        model_option("Spread a model by accelerate: auto, balanced, ... or sequential.", hidden=True),
     ]
     dtype: Annotated[
         str,

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable
 
-#: Families of what is attended to, beside which --weights shows the length of what heads carry.
-_WITH_LENGTHS = ("special", "modality")
-
 
 @command(TableOutput)
 def census(
@@ -81,14 +78,7 @@ def census(
       attnprobe census t5-small -d pairs.tsv --text-column en --label-column de
 
     Returns:
-        One row a head, layers and heads counted from 0. ``NAME_se`` is a standard error over documents, and
-        ``n`` the number of sequences.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
-
-    Warns:
-        AttnprobeWarning: Of what is worth knowing, such as texts that were cut.
+        One row a head, layers and heads counted from 0.
 
     >>> table = census("demo", ["The parcel came late."], statistics=["entropy"])
     >>> list(table.data)
@@ -117,7 +107,7 @@ def _survey_family(name: str, model: Any, texts: Any, options: Mapping[str, Any]
         from attnprobe.statistics.registry import census_statistics, select_statistics
 
         chosen = census_statistics(name)
-        if name in _WITH_LENGTHS and options["weights"] != "attention":
+        if name in {"special", "modality"} and options["weights"] != "attention":  # lengths of the same
             chosen += select_statistics("norm")
         return survey.measure(chosen)
 
@@ -169,7 +159,6 @@ def positional(
     Examples:
       attnprobe positional demo
       attnprobe positional demo --control
-      attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
     """
     if not control:
         return _survey_family("positional", model, texts, options)
@@ -360,7 +349,6 @@ def rank(
 
     Examples:
       attnprobe rank demo
-      attnprobe rank bert-base-uncased -d articles.jsonl --content-only
       attnprobe rank gpt2 -d corpus.txt --max-length 512 --map-rank -o rank.csv
 
     References:

@@ -121,10 +121,11 @@ def compare(
     """What did fine-tuning change in the heads?
 
     Both models read the same batches, each once. Models with different tokenizers are compared word
-    by word; models of different shapes head by nearest head.
+    by word; models of different shapes head by nearest head, which columns _b are then about.
 
     Columns:
-      jsd              how differently heads of one number attend, 0 to 0.693 nats
+      jsd              how differently heads of one number attend, query by
+                       query, 0 to 0.693 nats
       nearest_layer, nearest_head, jsd_nearest
                        the head of the second model that attends most alike
       matched_layer, matched_head, jsd_matched, cka_matched
@@ -140,10 +141,6 @@ def compare(
       attnprobe compare seed-1 seed-2 --match outputs -d corpus.txt
       attnprobe compare my-org/my-model --revisions step1000,step2000
       attnprobe compare demo demo -L 20
-
-    Notes:
-        ``jsd`` is taken query by query. Where the models have other numbers of layers or heads, columns
-        ``_b`` are about the nearest head.
 
     References:
         Lin (1991), Divergence measures based on the Shannon entropy; Kornblith, Norouzi, Lee and Hinton
@@ -294,9 +291,6 @@ def dynamics(
       attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --by step -o settling.csv
       attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --measure prune
       attnprobe dynamics demo demo --steps 0,100 -L 20 --measure entropy
-
-    Returns:
-        The rows of the measure's own table with a column ``step``; its record holds that of every checkpoint.
 
     References:
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.

@@ -76,9 +76,7 @@ def view(
     ] = None,
     layer: Annotated[
         int | None,
-        Option(
-            "The layer to show, from 0. Default: of the sharpest head, or the best at --alignment.", low=0
-        ),
+        Option("The layer to show, from 0. Default: of the sharpest head, or best at --alignment.", low=0),
     ] = None,
     head: Annotated[int | None, Option("The head to show, from 0.", low=0)] = None,
     role: Annotated[
