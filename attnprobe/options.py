@@ -87,7 +87,7 @@ class ModelOptions(TypedDict, total=False):
 
     revision: Annotated[str | None, model_option("Branch, tag or commit on the hub.", free=True)]
     trust_remote_code: Annotated[bool, model_option("Run Python code that the checkpoint brings along.")]
-    base: Annotated[str | None, model_option("What an adapter was trained on, else as it says.", hidden=True)]
+    base: Annotated[str | None, model_option("The model that an adapter was trained on.", hidden=True)]
     adapter: Annotated[str | None, model_option("Which adapter of a folder that holds several.", hidden=True)]
     prompt: Annotated[
         str | None,
@@ -175,7 +175,9 @@ class PartOptions(TypedDict, total=False):
 
     part: Annotated[
         str | None,
-        text_option("Every N-th document from K on; merge adds up all.", metavar="K/N", hidden=True),
+        text_option(
+            "Read every N-th document, from the K-th; merge adds up all.", metavar="K/N", hidden=True
+        ),
     ]
 
 
@@ -213,7 +215,7 @@ class FrequencyOptions(TypedDict, total=False):
     frequencies: Annotated[
         Path | str | None,
         text_option(
-            "What is rare: a token, a tab, its frequency. Default: the text.",
+            "Lines of a token, a tab and its frequency, for what is rare. Default: the text.",
             metavar="FILE",
             hidden=True,
             reads="data",
@@ -274,7 +276,7 @@ class TaskOptions(TypedDict, total=False):
             "words ner_tags, tags, pos_tags, upos, labels or label; of question and context, answers.",
         ),
     ]
-    force_head: Annotated[bool, Option("Make up a head; its numbers mean little.", hidden=True)]
+    force_head: Annotated[bool, Option("Make up the task's head; numbers mean little.", hidden=True)]
 
 
 class MetricOptions(TypedDict, total=False):
@@ -329,7 +331,7 @@ class TableOutput(Saying, total=False):
     output: Annotated[Path | None, path_option(f"Write a file: {either(FORMATS, before='.')}.")]
     format: Annotated[
         Format | None,
-        output_option(f"table, {either(FORMATS)}. Default: csv in a pipe, or table.", hidden=True),
+        output_option(f"table, {either(FORMATS)}. Default: table; in a pipe csv.", hidden=True),
     ]
     only: Annotated[
         str | None, output_option("Write these columns alone, with errors and keys.", metavar="COLUMN,...")
@@ -370,7 +372,7 @@ class SurveyOptions(
     ]
     queries: Annotated[
         Literal["text", "image"] | None,
-        text_option("Of a model of both: count only such queries.", metavar="text|image", hidden=True),
+        text_option("Count only queries of the text, or of the image.", metavar="text|image", hidden=True),
     ]
 
 
