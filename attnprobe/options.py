@@ -175,9 +175,7 @@ class PartOptions(TypedDict, total=False):
 
     part: Annotated[
         str | None,
-        text_option(
-            "Read every N-th document, from the K-th; merge adds up all.", metavar="K/N", hidden=True
-        ),
+        text_option("Read every N-th document from the K-th; merge adds up all.", metavar="K/N", hidden=True),
     ]
 
 
