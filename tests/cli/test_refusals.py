@@ -42,10 +42,8 @@ LONG = "x" * 200_000
     [
         ("entropy", LONG),
         ("entropy", "demo", "-d", LONG),
-        ("entropy", "demo", "-d", "a " * 100_000),
         ("entropy", "demo", "--text-column", LONG, "-d", "table.csv"),
         ("entropy", "demo", f"--{LONG}"),
-        ("entropy", "demo", "--device", LONG),
         ("entropy", "demo", "-o", f"{LONG}.csv"),
         ("census", "demo", "--statistics", LONG),
         ("merge", LONG, LONG),
