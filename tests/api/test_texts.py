@@ -144,7 +144,7 @@ def test_targets(saved, kind):
     wanted = ["a cat walks", "stop", "never by night"]
     table = attnprobe.census(saved("t5"), TEXTS, targets=kind(wanted), statistics=["entropy"])
     frame = {"text": TEXTS, "goal": wanted}
-    named = {"text_column": "text", "target_column": "goal"}
+    named = {"text_column": "text", "label_column": "goal"}
     assert table.data == attnprobe.census(saved("t5"), frame, statistics=["entropy"], **named).data
 
 
