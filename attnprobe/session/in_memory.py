@@ -17,7 +17,7 @@ from attnprobe.corpus.cells import (
     read_words,
 )
 from attnprobe.corpus.document import Document
-from attnprobe.corpus.schema import choose_schema, require
+from attnprobe.corpus.schema import list_usual, read_table, require
 from attnprobe.corpus.source import OpenSource, Source
 from attnprobe.corpus.streams import check_unicode
 from attnprobe.errors import UsageError
@@ -42,18 +42,17 @@ def open_table(texts: Any, source: Source) -> OpenSource:
     named = [column for column in columns.values() if column is not None]
     for column in named:
         require(column, known, kind)
-    schema, name = choose_schema(source), "pairs" if source.contrasts else "texts"
-    usual, every = schema.usual(), source.contrasts
+    name, usual, every = "pairs" if source.contrasts else "texts", list_usual(source), source.contrasts
     read = {one: key for one, key in keys.items() if every or one in named or one.lower() in usual}
     classes = find_class_names(getattr(texts, "features", None))
-    documents = schema.read(Table(kind, known, _read_rows(texts, read, kind), classes))
+    documents = read_table(Table(kind, known, _read_rows(texts, read, kind), classes), source)
     described = {field: one for field, one in columns.items() if one is not None or field in _RECORDED}
     return OpenSource(documents, name, {"name": name, **described})
 
 
 def open_rows(pairs: Any, source: Source) -> OpenSource:
     """Open pairs of texts, each a dict."""
-    documents = choose_schema(source).read(make_table("pairs", _read_dicts(pairs)))
+    documents = read_table(make_table("pairs", _read_dicts(pairs)), source)
     return OpenSource(documents, "pairs", {"name": "pairs"})
 
 

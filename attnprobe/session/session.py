@@ -190,9 +190,9 @@ def check_model(
     if spread is not None and importlib.util.find_spec("accelerate") is None:
         raise UsageError("--device-map needs accelerate: pip install accelerate.")
     from attnprobe.model.embedding import choose_prompts
-    from attnprobe.model.folders import DEMO, find_local_folder, find_transformer, find_weights
+    from attnprobe.model.folders import find_local_folder, find_transformer, find_weights
 
-    folder = None if str(model) == DEMO else find_local_folder(str(model))
+    folder = find_local_folder(str(model))
     if folder is not None:
         transformer, sentences = find_transformer(folder, str(model), options.get("adapter"))
         find_weights(transformer, str(model), allow_bin=options.get("allow_bin", False))
@@ -274,14 +274,14 @@ def load_model(
 def make_loader(call: Call) -> "Loader":
     """Make the function that loads the checkpoint with the head that a task needs."""
     from attnprobe.model.load import load_checkpoint
-    from attnprobe.model.task_heads import TaskHead, infer_head
+    from attnprobe.model.task_heads import TaskHead, find_head
 
     if isinstance(call.model, str | Path):
         return lambda heads, force, modality="text": load_checkpoint(
             str(call.model), call.load, heads, force_head=force, modality=modality
         )
     checkpoint = load_model(call.model, call.tokenizer, call.load, "text")
-    trained = infer_head(checkpoint.model)
+    trained = find_head(type(checkpoint.model).__name__)
 
     def choose_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":
         if modality != "text":

@@ -144,8 +144,8 @@ def _require_pairs(documents: "Iterable[Document]", name: str) -> "Iterator[Docu
     for document in documents:
         if not isinstance(document.label, Contrast):
             raise UsageError(
-                f"{name} holds texts, not pairs of them; give a table (csv, tsv, jsonl, json, parquet, "
-                "xlsx) with columns clean and corrupted."
+                f"{name} holds texts, not pairs of them; give a table (csv, tsv, jsonl, json, parquet) "
+                "with columns clean and corrupted."
             )
         yield document
 

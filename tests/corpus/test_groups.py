@@ -8,7 +8,7 @@ import pytest
 
 from attnprobe.corpus.conllu import Sentence
 from attnprobe.corpus.groups import MOST, join_sources, keep_grouped
-from attnprobe.corpus.open import open_source, read_documents
+from attnprobe.corpus.open import open_anything, read_documents
 from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
@@ -132,7 +132,7 @@ def trees(tmp_path, name, *words):
     """Open a treebank; a word that begins with * begins a document too."""
     path = tmp_path / name
     path.write_text("".join(sentence(one.strip("*"), *["newdoc"] * one.startswith("*")) for one in words))
-    return open_source(Source(str(path), annotated=True))
+    return open_anything(Source(str(path), annotated=True))
 
 
 def test_documents_of_several_files_stay_apart(tmp_path):

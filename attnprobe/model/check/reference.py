@@ -29,7 +29,7 @@ OTHER_STATES = (
 #: How the other of an image and a text is named.
 _NAMING = {
     "text": "name the column of images with --image-column",
-    "image": "name the column of captions with --text-column",
+    "image": "name a table of both with --dataset, such as the metadata.csv of a folder",
 }
 #: For each kind (None, where no decoder is beside an encoder), the maps of its layers.
 _Maps = dict[Kind | None, tuple[Tensor, ...]]
