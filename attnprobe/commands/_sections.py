@@ -225,8 +225,7 @@ class Sections:
 
         source, reading = self._open(), self.call.corpus
         if source.kind != "text":
-            kind = {"image": "an image", "sound": "a sound"}.get(source.kind)
-            return [], f"`attnprobe view` shows all heads on {kind}." if kind else "Videos are not shown."
+            return [], f"`attnprobe view` shows all heads on one {source.kind}."
         checkpoint = self._load("text")
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
         chosen, note = choose_sentences(documents, checkpoint.tokenizer)

@@ -35,10 +35,7 @@ _gold_option = partial(text_option, metavar="FILE", line=list[str] | None, reads
 class RoleGold(TypedDict, total=False):
     """Which files with gold links heads can have roles by, and from where on they have one."""
 
-    treebank: Annotated[
-        "Texts",
-        _gold_option("Dependencies in CoNLL-U. Default: a sample, where no text is given either."),
-    ]
+    treebank: Annotated["Texts", _gold_option("Dependencies in CoNLL-U; a sample, without any text.")]
     coreference: Annotated["Texts", _gold_option("Coreference: CorefUD or GAP.")]
     links: Annotated["Texts", _gold_option("Links of your own, as links reads them.")]
     links_name: Annotated[str | None, text_option("What roles by --links are called.", flags=("--name",))]

@@ -7,7 +7,7 @@ import importlib.util
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
@@ -292,20 +292,20 @@ def _choose_progress(progress: "bool | Progress") -> Iterator[Progress]:
         else:
             told = progress or WarningProgress()
         if not isinstance(told, WarningProgress):
-            shown.enter_context(_forward_warnings(told))
+            shown.enter_context(forward_warnings(told.say))
         yield told
 
 
 @contextmanager
-def _forward_warnings(told: Progress) -> Iterator[None]:
-    """Forward what readers of files warn of, who know nothing of progress."""
+def forward_warnings(say: Callable[[str], None]) -> Iterator[None]:
+    """Say what is warned of by those who know nothing of progress, such as readers of files."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", AttnprobeWarning)
         others = warnings.showwarning
 
         def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
             if issubclass(category, AttnprobeWarning):
-                told.say(str(message))
+                say(str(message))
             else:
                 others(message, category, *place, **more)
 
