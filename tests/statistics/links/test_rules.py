@@ -18,9 +18,12 @@ from attnprobe.statistics.links import SYNTAX_TASK as SYNTAX
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
+    COREFERENCE_TASK,
+    FIRST,
     OF_PARTS_OF_SPEECH,
     PARTS_OF_SPEECH,
     SAME_CONTEXT,
+    SAME_HEAD,
     SAME_LEFT_CONTEXT,
     SAME_PLACE,
     SAME_TEXT,
@@ -99,6 +102,17 @@ def test_the_same_place_of_another_text():
     askers = [int(found.rows.queries[row, 0]) - 1 for row in found.row]
     expected = [5 + int((at + 0.5) / 5 * 8) if at < 5 else int((at - 5 + 0.5) / 8 * 5) for at in askers]
     assert chosen(found, SAME_PLACE) == [at + 1 for at in expected]
+
+
+def test_who_wrote_the_links_may_say_what_a_rule_chooses():
+    words = spans(6)
+    link = TokenLink(
+        words[5], words[1], "x", (words[0], words[1], words[3]), guesses=((SAME_HEAD, words[1]),)
+    )
+    found = asked(TokenAnnotation(words, (link,)), COREFERENCE_TASK)
+    for rule, word in ((SAME_HEAD, 1), (FIRST, 0)):
+        (choice,) = found.choices[:, COREFERENCE_TASK.rules.index(rule)]
+        assert tuple(found.rows.spans[choice]) == words[word]
 
 
 def by_part_of_speech(rule, parts, at, choices):
