@@ -23,7 +23,6 @@ from attnprobe.statistics.rules import (
     OF_PARTS_OF_SPEECH,
     PARTS_OF_SPEECH,
     SAME_CONTEXT,
-    SAME_HEAD,
     SAME_LEFT_CONTEXT,
     SAME_PLACE,
     SAME_TEXT,
@@ -106,11 +105,10 @@ def test_the_same_place_of_another_text():
 
 def test_who_wrote_the_links_may_say_what_a_rule_chooses():
     words = spans(6)
-    link = TokenLink(
-        words[5], words[1], "x", (words[0], words[1], words[3]), guesses=((SAME_HEAD, words[1]),)
-    )
+    guesses = (("same head word", words[1]),)
+    link = TokenLink(words[5], words[1], "x", (words[0], words[1], words[3]), guesses=guesses)
     found = asked(TokenAnnotation(words, (link,)), COREFERENCE_TASK)
-    for rule, word in ((SAME_HEAD, 1), (FIRST, 0)):
+    for rule, word in (("same head word", 1), (FIRST, 0)):
         (choice,) = found.choices[:, COREFERENCE_TASK.rules.index(rule)]
         assert tuple(found.rows.spans[choice]) == words[word]
 
