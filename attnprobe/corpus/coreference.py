@@ -269,13 +269,13 @@ def _annotate(cells: Mapping[str, str], where: str) -> Annotation | None:
     if "true" not in right.values():
         return None
     pronoun, names = cells["Pronoun"], []
-    source = Mention(_find_words(cells, "Pronoun", where), pronoun, True, PRONOUN)
+    source = Mention(_find_words(cells, "Pronoun", where), pronoun, True, PRONOUN, pronoun, pronoun)
     for name in ("A", "B"):
         span, parts = _find_words(cells, name, where), list(re.finditer(r"\S+", cells[name]))
         last = ([part for part in parts if any(map(str.isalnum, part[0]))] or parts)[-1]
         head = Span(span.start + last.start(), span.start + last.end())
         words = [part[0] for part in parts]
-        names.append(Mention(head, words[-1], right[name] == "true", PROPER, text=" ".join(words)))
+        names.append(Mention(head, words[-1], right[name] == "true", PROPER, words[-1], " ".join(words)))
     gender = _GENDERS.get(pronoun.casefold())
     label = PRONOUN if gender is None else f"{PRONOUN}{SEVERAL}{gender}"
     link = link_antecedent(source, sorted(names, key=lambda mention: mention.head.start), label)
