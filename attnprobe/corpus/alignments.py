@@ -93,10 +93,9 @@ def align_document(
 
     ``one_based``: whether words count from 1; None where they count from 0, and nobody can say otherwise.
     """
-    second: tuple[Where, Any] = (
-        ("target", document.label) if document.pair is None else ("pair", document.pair)
-    )
-    texts: tuple[tuple[Where, str], ...] = (("text", document.text), second)
+    side: Where = "target" if document.pair is None else "pair"
+    second = str(document.label if document.pair is None else document.pair)
+    texts: tuple[tuple[Where, str], ...] = (("text", document.text), (side, second))
     words = [[Span(*word.span(), place) for word in re.finditer(r"\S+", text)] for place, text in texts]
     first, labels = int(bool(one_based)), dict[tuple[int, int], str]()
     for part in line.split():

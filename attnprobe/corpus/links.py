@@ -88,7 +88,8 @@ def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annota
         if key not in links or POSSIBLE not in labels:
             links[key] = link
     words: list[Span] = []
-    for where in dict.fromkeys((*texts, *(word.where for word in annotation.words))):
+    sides: list[Where] = [*texts, *(word.where for word in annotation.words)]
+    for where in dict.fromkeys(sides):
         given = {word for word in annotation.words if word.where == where}
         in_order = sorted(given, key=lambda span: (span.start, span.stop))
         words += in_order or find_words(texts[where], borders[where], where)

@@ -214,12 +214,12 @@ def describe_source(source: Source) -> dict[str, Any]:
                 size += hash_stream(stream, digest)
     # A lone hyphen would look like a formula in a table.
     name = path.name if path is not None else "stdin" if source.spec == STDIN else source.spec
-    described: dict[str, Any] = {"name": name, "sha256": digest.hexdigest(), "bytes": size, "split": split}
-    described |= {} if streams is not None else {"sha256": None, "bytes": None}
-    described |= {name: getattr(source, name) for name in ("config", *COLUMNS)}
-    described |= {} if source.group_column is None else {"group_column": source.group_column}
-    described |= {} if source.header else {"header": False}
-    return described | ({"kind": "text"} if path is not None and path.is_dir() else {})
+    known = (digest.hexdigest(), size) if streams is not None else (None, None)
+    described: dict[str, Any] = {"name": name, "sha256": known[0], "bytes": known[1], "split": split}
+    described |= {field: getattr(source, field) for field in ("config", *COLUMNS)}
+    beside = {"group_column": source.group_column, "header": None if source.header else False}
+    beside["kind"] = "text" if path is not None and path.is_dir() else None
+    return described | {field: value for field, value in beside.items() if value is not None}
 
 
 # ---- the package's own text
