@@ -40,25 +40,25 @@ FORMATS = (".txt", ".conllu", *TABLES)
 
 def open_anything(source: Source) -> OpenSource:
     """Open a source; what can be told from its name is refused at once."""
-    path = _find_path(source.spec)
+    path, spec = _find_path(source.spec), source.spec
     folder = path is not None and path.is_dir()
     if path is not None and not source.coreference:
         if folder and is_benchmark(path):
             if not source.find_labels:
                 raise DataError(
-                    f"{source.spec} is a folder of queries and passages, which are for --objective "
-                    "retrieval; give one file of it, such as corpus.jsonl."
+                    f"{spec} is a folder of queries and passages, which are for --objective retrieval; give "
+                    "one file of it, such as corpus.jsonl."
                 )
-            source.refuse(f"{source.spec} holds queries and passages", "config", *COLUMNS)
+            source.refuse(f"{spec} holds queries and passages", "config", *COLUMNS)
             return open_benchmark(path, source.split)
         if is_media(path) or (folder and (not holds_text(path) or any(find_files(path, is_media)))):
             if source.annotated:
                 raise DataError(
-                    f"{source.spec} is {'a folder' if folder else 'an image or sound'}, and gold links are "
-                    "between words of text; name a file that has them."
+                    f"{spec} is {'a folder' if folder else 'an image or sound'}, and gold links are between "
+                    "words of text; name a file that has them."
                 )
             fields = ("image_column", "split", "config", "text_column", "pair_column", "document_column")
-            source.refuse(f"{source.spec} holds images or sound", *fields)
+            source.refuse(f"{spec} holds images or sound", *fields)
             media = MediaFolder.open(path, source.label_column)
             described = media.described | {"label_column": source.label_column}
             return OpenSource(media, str(described["name"]), described, media.kind)
