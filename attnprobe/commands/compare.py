@@ -32,7 +32,6 @@ from attnprobe.run.record import record_versions
 from attnprobe.session.session import (
     check_labels,
     describe_call,
-    load_model,
     open_call,
     parse_layers,
     read_first,
@@ -173,12 +172,11 @@ def compare(
 
         names = None if measure == "census" else split_names(measure)
         statistics = apply_weights(choose(names), options["weights"])
-        call.progress.stage("loading", None)
         checkpoints = []
         for (one, revision), tokenizer in zip(pair, known, strict=True):
-            load = replace(call.load, revision=revision) if isinstance(one, str | Path) else call.load
-            checkpoint = load_model(one, tokenizer, load, source.kind)
-            if revision is not None and revision != call.load.revision:
+            given = {**call.options, "tokenizer": tokenizer, "revision": revision}
+            checkpoint = replace(call, model=one, options=given).load_checkpoint(modality=source.kind)
+            if revision is not None and revision != call.options["revision"]:
                 checkpoint = replace(checkpoint, name=f"{checkpoint.name}@{revision}")
             checkpoints.append(checkpoint)
 

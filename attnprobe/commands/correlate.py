@@ -131,7 +131,7 @@ def measure_domains(
         raise UsageError("With a model, give texts; two tables are compared without one.")
     check_standard_input(*(one for one in (in_domain, out_domain) if isinstance(one, str)))
     with open_call(options, model) as call:
-        task = read_task(options, None)
+        task = read_task(options)
         sides = in_domain, out_domain
         inside, outside = (read_first(open_texts(one, options, find_labels=True)) for one in sides)
         from attnprobe.intervention.importance import measure_sides

@@ -158,7 +158,7 @@ def view(
         from attnprobe.run.preparation import examine_part
         from attnprobe.survey.maps import read_maps
 
-        checkpoint = call.load_checkpoint(kind)
+        checkpoint = call.load_checkpoint(modality=kind)
         checkpoint, documents, architecture = examine_part(checkpoint, documents, call.progress)
         shown = {"max_length": max_length, "target": target, "rolled": rollout}
         shown["aligned"] = alignment is not None
