@@ -16,13 +16,12 @@ from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
-from attnprobe.model.configuration import reads_both
 from attnprobe.model.embedding import Embedding
 from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.quantisation import Quantisation
-from attnprobe.model.quirks import GUESS_PADDING, UnsupportedModelError, make_defaults
+from attnprobe.model.quirks import GUESS_PADDING, UnsupportedModelError, make_defaults, reads_both
 from attnprobe.model.task_heads import TaskHead
 
 #: What models of each modality call their input.

@@ -16,6 +16,7 @@ from attnprobe.model.folders import (
     DEMO,
     SentenceFolder,
     check_config,
+    check_object,
     find_local_folder,
     find_transformer,
     find_weights,
@@ -23,6 +24,7 @@ from attnprobe.model.folders import (
     list_descriptions,
     read_object,
     read_sentence_folder,
+    refuse_damaged,
 )
 from attnprobe.table.cells import clean
 
@@ -109,20 +111,40 @@ class CheckpointFiles:
             return self.base.config
         import transformers
 
-        from attnprobe.model.configuration import read_config
-
         transformers.logging.set_verbosity_error()
-        return read_config(self.folder, self.full_name, trust_remote_code=self.options.trust_remote_code)
+        try:
+            return transformers.AutoConfig.from_pretrained(self.folder, **self._trust)
+        except Exception as error:
+            check_object(self.folder / CONFIG, self.full_name)
+            reason = f"The config.json of {self.full_name} can't be used: {first_line(error)}."
+            raise ModelError(reason) from error
 
     @cached_property
     def tokenizers(self) -> tuple[Any, Any]:
         """Its tokenizer, or that of an adapter's base; and that of targets, where it is another."""
-        from attnprobe.model.configuration import load_tokenizers
+        from transformers import AutoTokenizer
 
         is_there = (self.folder / "tokenizer_config.json").is_file()
         folder = self.folder if self.base is None or is_there else self.base.folder
-        options = {"trust_remote_code": self.options.trust_remote_code}
-        return load_tokenizers(folder, self.full_name, self.config.model_type, **options)
+        targets = folder / "target_tokenizer"
+        try:
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder, **self._trust)
+            other = AutoTokenizer.from_pretrained(targets, **self._trust) if targets.is_dir() else None
+            if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # which transformers makes up
+                raise ValueError("such as tokenizer.json or vocab.txt")
+            int(tokenizer.model_max_length)  # which is compared with
+        except Exception as error:
+            refuse_damaged(folder, self.full_name)
+            raise ModelError(
+                f"{self.full_name} holds no tokenizer that loads ({first_line(error)}); copy the files of "
+                "the one that the model was trained with into the folder."
+            ) from error
+        return tokenizer, other
+
+    @property
+    def _trust(self) -> dict[str, Any]:
+        """How transformers reads files."""
+        return {"trust_remote_code": self.options.trust_remote_code, "local_files_only": True}
 
 
 def locate(name: str, options: LoadOptions, *, weights: bool = True) -> CheckpointFiles:

@@ -23,8 +23,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.files import name_unfinished
-from attnprobe.model.configuration import read_config, weights_error
-from attnprobe.model.folders import RECORD, check_free, read_object, write_error
+from attnprobe.model.folders import RECORD, check_free, read_object, weights_error, write_error
 from attnprobe.model.private import Conv1D, find_auto_class
 from attnprobe.model.quirks import PROJECTION, REMOVABLE, list_stored_layers
 
@@ -117,12 +116,13 @@ def silence_transformers() -> Iterator[None]:
 
 def _load_stored(folder: Path, name: str, dtype: torch.dtype | None) -> PreTrainedModel:
     """Load the class that the configuration names, every weight of it from the folder."""
-    config = read_config(folder, name)
-    if (architecture := find_class(config)) is None:
-        raise ModelError(f"The config.json of {name} names no model class of transformers.")
-    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
-        model, info = read_pretrained(architecture, folder, config, dtype=dtype or "auto", **options)
+        config = transformers.AutoConfig.from_pretrained(folder, **options)
+        if (architecture := find_class(config)) is None:
+            raise ValueError("it names no class of transformers")
+        options |= {"dtype": dtype or "auto", "use_safetensors": True}
+        model, info = read_pretrained(architecture, folder, config, **options)
         if others := {*info["missing_keys"], *info["unexpected_keys"]}:
             raise ValueError(f"{min(others)} is not there, or has no place")
     except Exception as error:

@@ -82,13 +82,23 @@ def list_stored_layers(config: Any) -> list[int]:
     return [layer * groups // layers for layer in range(layers)]
 
 
-#: How configurations name the token in whose place the image is put.
-PLACEHOLDERS = ("image_token_id", "image_token_index")
 #: How layers call what belongs to the prediction of several tokens ahead, which nobody loads, and how many.
 AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
 AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
 #: How a configuration names the tokens in front of an image and behind it, where a text needs both.
 IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")
+
+
+def find_placeholder(config: Any) -> int | None:
+    """Find the id of the token in whose place the model puts the image; None where it states none."""
+    stated = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
+    return next((token for token in stated if isinstance(token, int)), None)
+
+
+def reads_both(config: Any) -> bool:
+    """Tell whether a model reads an image and a text as one sequence, by its configuration."""
+    together = not config.is_encoder_decoder and config.model_type not in NOT_TOGETHER
+    return together and find_placeholder(config) is not None
 
 
 def find_sound_window(extractor: Any) -> int | None:
