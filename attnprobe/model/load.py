@@ -59,7 +59,6 @@ def load_checkpoint(
     choose_prompts(sentences.described if sentences and embeds else {}, options.prompt, name)
     if files.base is not None and spread:
         raise UsageError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
-    trust = {"trust_remote_code": options.trust_remote_code}
     config = files.config
     refuse_by_name(config.model_type)
     kept = read_kept_heads(base.folder, name, config)
@@ -67,21 +66,21 @@ def load_checkpoint(
     tokenizer = target_tokenizer = None
     if modality in {TEXT, BOTH} or config.is_encoder_decoder:
         tokenizer, target_tokenizer = files.tokenizers
-    shared = {**trust, "local_files_only": True}
-    processor = load_processor(modality, base.folder, name, config, tokenizer, **shared)
-    how = {"dtype": getattr(torch, options.dtype), **shared, **(spread or place_weights(config, device))}
+    processor = load_processor(modality, base.folder, name, config, tokenizer, **files.trust)
+    how = {"dtype": getattr(torch, options.dtype), **files.trust, **(spread or place_weights(config, device))}
     how["use_safetensors"] = base.weights[0].suffix == ".safetensors"
     if files.base is None:
         weights = read_weights(base.folder, name, config, heads, force=force_head, **how)
     else:
         weights = read_with_adapter(files, config, heads, force=force_head, **how)
-    model: Any = weights.model if spread else weights.model.to(device)  # type: ignore[arg-type]
-    model = model.eval().requires_grad_(False)
+    model: Any = weights.model
+    model = (model if spread else model.to(device)).eval().requires_grad_(False)
     vars(model.config).pop("pruned_heads", None)  # which are on record as ours are
     _refuse_infinite(name, model)
     quantisation = Quantisation.of(model)
-    origin = {**files.origin, "model_type": config.model_type, "dtype": options.dtype, **trust}
-    origin |= files.hashes
+    facts = {"model_type": config.model_type, "dtype": options.dtype}
+    facts["trust_remote_code"] = options.trust_remote_code
+    origin = {**files.origin, **facts, **files.hashes}
     if files.base is not None:
         kind = clean(str(files.adapter.get("peft_type")))
         origin |= {"adapter": kind, "base": {**base.origin, **base.hashes}}
@@ -114,10 +113,7 @@ def load_checkpoint(
 
 
 def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
-    """Say which layers of attention the weights hold and the model has not, a sentence for each stack.
-
-    Layers that predict several tokens ahead are left out.
-    """
+    """Say which layers of attention the weights hold and the model has not; not those that predict ahead."""
     prefix, config, sentences = f"{model.base_model_prefix}.", model.config.get_text_config(), []
     ahead = max(int(getattr(config, name, 0) or 0) for name in AHEAD_COUNTS)
     keys = [key.removeprefix(prefix) for key in unexpected]

@@ -22,7 +22,6 @@ from attnprobe.model.folders import (
     find_weights,
     hash_file,
     list_descriptions,
-    read_object,
     read_sentence_folder,
     refuse_damaged,
 )
@@ -113,7 +112,7 @@ class CheckpointFiles:
 
         transformers.logging.set_verbosity_error()
         try:
-            return transformers.AutoConfig.from_pretrained(self.folder, **self._trust)
+            return transformers.AutoConfig.from_pretrained(self.folder, **self.trust)
         except Exception as error:
             check_object(self.folder / CONFIG, self.full_name)
             reason = f"The config.json of {self.full_name} can't be used: {first_line(error)}."
@@ -128,8 +127,8 @@ class CheckpointFiles:
         folder = self.folder if self.base is None or is_there else self.base.folder
         targets = folder / "target_tokenizer"
         try:
-            tokenizer: Any = AutoTokenizer.from_pretrained(folder, **self._trust)
-            other = AutoTokenizer.from_pretrained(targets, **self._trust) if targets.is_dir() else None
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder, **self.trust)
+            other = AutoTokenizer.from_pretrained(targets, **self.trust) if targets.is_dir() else None
             if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # which transformers makes up
                 raise ValueError("such as tokenizer.json or vocab.txt")
             int(tokenizer.model_max_length)  # which is compared with
@@ -142,40 +141,36 @@ class CheckpointFiles:
         return tokenizer, other
 
     @property
-    def _trust(self) -> dict[str, Any]:
-        """How transformers reads files."""
+    def trust(self) -> dict[str, Any]:
+        """The options of ``from_pretrained`` that guard against files of strangers."""
         return {"trust_remote_code": self.options.trust_remote_code, "local_files_only": True}
 
 
-def locate(name: str, options: LoadOptions, *, weights: bool = True) -> CheckpointFiles:
+def locate(
+    name: str, options: LoadOptions, *, weights: bool = True, is_base: bool = False
+) -> CheckpointFiles:
     """Find the folder of a checkpoint, and of an adapter's base, fetching them from the hub if need be.
 
     ``name`` is ``demo``, a local folder, or a hub id. Without ``weights``, only what describes it is fetched.
+    The base of an adapter is no adapter itself.
 
     Raises:
         AttnprobeError: When there is none, or it is no checkpoint.
     """
-    files = CheckpointFiles(name, options, *_find(name, options, weights=weights))
-    if not (files.folder / CONFIG).is_file():
-        files = replace(files, adapter=read_object(files.folder / ADAPTER))
-    if weights or "folder" in files.origin:
-        find_weights(files.folder, name, allow_bin=options.allow_bin)
-    elif not files.adapter:
-        check_config(files.folder, name)
-    return replace(files, base=_locate_base(files, weights=weights)) if files.adapter else files
-
-
-def _find(
-    name: str, options: LoadOptions, *, weights: bool
-) -> tuple[Path, dict[str, Any], SentenceFolder | None]:
-    """Find the folder of a transformer or an adapter, its origin, and the folder around it."""
     if (root := find_local_folder(name)) is not None:
         origin = {"folder": root.resolve().name}
     else:
         root = _download(name, options, weights=weights)
         origin = {"hub": name, "commit": root.name}
     folder, sentences = find_transformer(root, name, options.adapter)
-    return folder, origin, sentences
+    files = CheckpointFiles(name, options, folder, origin, sentences)
+    if weights or "folder" in origin:
+        find_weights(folder, name, allow_bin=options.allow_bin)
+    if is_base or (folder / CONFIG).is_file() or not (folder / ADAPTER).is_file():
+        check_config(folder, name)
+        return files
+    files = replace(files, adapter=check_object(folder / ADAPTER, name))
+    return replace(files, base=_locate_base(files, weights=weights))
 
 
 def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
@@ -195,9 +190,7 @@ def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
             )
     revision = revision if isinstance(revision, str) else None
     options = replace(files.options, revision=revision, base=None, adapter=None)
-    base = CheckpointFiles(name, options, *_find(name, options, weights=weights))
-    check_config(base.folder, name)
-    return base
+    return locate(name, options, weights=weights, is_base=True)
 
 
 def find_run(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:
