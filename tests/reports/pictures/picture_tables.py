@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnprobe.table.naming import LETTERS, list_offsets
+from attnprobe.table.naming import ROLE_MARKS, list_offsets
 from attnprobe.table.table import Column, HeadTable
 
 DRAW = np.random.default_rng(11)
@@ -322,7 +322,7 @@ def profiles(layers=LAYERS, heads=HEADS, *, patches=False, causal=False, roles=T
         cells = [math.nan] * rows if ahead else np.clip(bump + DRAW.uniform(0, 0.02, rows), 0, 1).tolist()
         columns |= {f"profile_{name}": cells, f"profile_{name}_se": [0.01] * rows}
     if roles:
-        words = [*LETTERS, "syntactic: det", "offset +2"]
+        words = [*ROLE_MARKS, "syntactic: det", "offset +2"]
         columns |= {
             "role": [words[row % len(words)] for row in range(rows)],
             "value": numbers(rows),
