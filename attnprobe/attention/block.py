@@ -192,17 +192,16 @@ class AttentionBlock:
         """
         if self.layout.grid is not None:
             return self.at_step(0, offset)
-        values = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
         keys, behind = self.layout.keys, self.layout.causal and offset > 0
         if not self.layout.comparable or (behind and keys.mixed is None):
-            return values
+            return self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
         ahead = self.offset + offset
-        diagonal = self.probabilities.diagonal(ahead, 2, 3)
-        first = max(0, -ahead)
+        diagonal, queries = self.probabilities.diagonal(ahead, 2, 3), self.probabilities.shape[2]
+        first = min(max(0, -ahead), queries)
         stop = first + diagonal.shape[2]
         if not keys.all_kept:
             diagonal = diagonal.where(keys.kept[:, None, first + ahead : stop + ahead], torch.nan)
-        values[:, :, first:stop] = diagonal
+        values = torch.nn.functional.pad(diagonal, (first, queries - stop), value=torch.nan)
         if behind and keys.mixed is not None:  # but for tokens of an image that see each other
             values = values.where(keys.mixed.ahead[:, None, self.span] >= offset, torch.nan)
         return values

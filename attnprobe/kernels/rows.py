@@ -66,12 +66,6 @@ def log2(x: np.float32) -> np.float32:
     return np.float32(exponent) + f * g
 
 
-@numba.njit(inline="always")
-def x_log2_x(x: np.float32) -> np.float32:
-    """Compute x log2 x for a float32 x >= 0; 0 at x = 0."""
-    return x * log2(x)
-
-
 #: Fewer rows than this are not worth handing to another thread.
 WORTH_SHARING = 64
 
@@ -112,21 +106,21 @@ class RowSummary:
     Attributes:
         entropy: -sum p ln p, in nats.
         maximum: The largest probability of the row.
-        argmax: The first key that has it.
+        argmax: The first key that has it; as the others, a float, and NaN in a row of NaN.
         distance: sum p |query - key|, in tokens.
-        masses: (feature, batch, head, query), the probability on the keys of each feature.
+        masses: For each feature, the probability on its keys.
     """
 
     entropy: Tensor
     maximum: Tensor
     argmax: Tensor
     distance: Tensor
-    masses: Tensor
+    masses: tuple[Tensor, ...]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
-def _summary_rows(p, features, distances, offset, start, stop, out, argmax):  # noqa: ANN001, ANN202
-    """Fill out[:, b, h, q] with entropy, maximum, distance, masses; p is (b, h, q, k)."""
+def _summary_rows(p, features, distances, offset, start, stop, out):  # noqa: ANN001, ANN202
+    """Fill out[:, b, h, q] with entropy, maximum, argmax, distance, masses; p is (b, h, q, k)."""
     _, heads, queries, keys = p.shape
     count, width = features.shape[1], features.shape[2]
     middle = distances.shape[0] // 2
@@ -145,7 +139,7 @@ def _summary_rows(p, features, distances, offset, start, stop, out, argmax):  # 
         best = np.int32(0)
         ramp = distances[middle - offset - q :]
         for k in range(width):
-            entropy -= x_log2_x(x[k])
+            entropy -= x[k] * log2(x[k])
             distance += x[k] * ramp[k]
             best = max(best, bits_of(x[k]))
         out[0, b, h, q] = max(entropy, np.float32(0)) * np.float32(math.log(2))
@@ -156,16 +150,14 @@ def _summary_rows(p, features, distances, offset, start, stop, out, argmax):  # 
         # A row of NaN (nothing left to attend to) may be a negative one, and then the zeros won.
         lost = math.isnan(entropy)
         out[1, b, h, q] = entropy if lost else x[where]
-        argmax[b, h, q] = 0 if lost else where
-
-        out[2, b, h, q] = distance
-
+        out[2, b, h, q] = entropy if lost else np.float32(where)
+        out[3, b, h, q] = distance
         for f in range(count):
             mass = np.float32(0)
             indicator = features[b, f]
             for k in range(width):
                 mass += x[k] * indicator[k]
-            out[3 + f, b, h, q] = mass
+            out[4 + f, b, h, q] = mass
 
 
 @lru_cache(maxsize=8)
@@ -181,9 +173,9 @@ def _summary_torch(p: Tensor, features: Tensor, offset: int) -> RowSummary:
     return RowSummary(
         entropy=torch.special.entr(p).sum(-1).clamp_min(0),
         maximum=maximum,
-        argmax=argmax,
+        argmax=argmax.to(p.dtype).where(~maximum.isnan(), torch.nan),
         distance=torch.einsum("bhqk,qk->bhq", p, distances),
-        masses=torch.einsum("bhqk,bfk->fbhq", p, features.to(p.dtype)),
+        masses=torch.einsum("bhqk,bfk->fbhq", p, features.to(p.dtype)).unbind(),
     )
 
 
@@ -197,15 +189,13 @@ def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary:
         return _summary_torch(p, features, offset)
     batch, heads, queries, keys = p.shape
     width = -(-keys // LANES) * LANES
-    padded = torch.zeros(batch, features.shape[1], width)
-    padded[..., :keys] = features
-    out = torch.empty(3 + features.shape[1], batch, heads, queries)
-    argmax = torch.empty(batch, heads, queries, dtype=torch.int64)
-    rows = batch * heads * queries
+    padded = torch.nn.functional.pad(features, (0, width - keys)).contiguous()
+    out = torch.empty(4 + features.shape[1], batch, heads, queries)
     distances = _distances(1 << max(width, offset + queries).bit_length())
-    inputs = (p.contiguous().numpy(), padded.numpy(), distances, offset)
-    run_over_rows(_summary_rows, rows, *inputs, out=(out.numpy(), argmax.numpy()))
-    return RowSummary(out[0], out[1], argmax, out[2], out[3:])
+    inputs = p.contiguous().numpy(), padded.numpy(), distances, offset
+    run_over_rows(_summary_rows, batch * heads * queries, *inputs, out=(out.numpy(),))
+    entropy, maximum, argmax, distance, *masses = out.unbind()
+    return RowSummary(entropy, maximum, argmax, distance, tuple(masses))
 
 
 #: Places before the cells of single offsets: the keys of two kinds, and what lies further before.

@@ -131,7 +131,6 @@ def attend_in_blocks(
     if repeats > 1:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
     scale = width**-0.5 if scaling is None else scaling
-    keys_last = key.transpose(2, 3)
 
     output = query.new_empty(batch, queries, heads, value.shape[3])
     room = None if torch.is_grad_enabled() else query.new_empty(0)
@@ -139,7 +138,7 @@ def attend_in_blocks(
     for members, span in iterate_blocks(batch, heads, queries, key.shape[2], query):
         if not span.start:  # one tensor for all queries of a sequence, so that what is made of it can be kept
             keys_here, values_here = key[members].detach(), value[members].detach()
-        scores = _multiply(query[members, :, span], keys_last[members], scale, room)
+        scores = _multiply(query[members, :, span], key[members], scale, room)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         for extra in (attention_mask, position_bias):
@@ -187,10 +186,10 @@ def _share_with_sinks(scores: Tensor, sinks: Tensor) -> Tensor:
     return torch.sigmoid(scores.logsumexp(-1, keepdim=True) - sinks.to(scores)[None, :, None, None])
 
 
-def _multiply(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None) -> Tensor:
-    """Multiply (batch, head, query, width) by (batch, head, width, key), into ``room`` if there is one."""
+def _multiply(query: Tensor, key: Tensor, scale: float, room: Tensor | None) -> Tensor:
+    """Multiply (batch, head, query, width) by (batch, head, key, width), into ``room`` if there is one."""
     batch, heads, queries, width = query.shape
-    shape = batch * heads, queries, keys_last.shape[3]
+    shape = batch * heads, queries, key.shape[2]
     if room is not None:
         if room.numel() < math.prod(shape):
             room.resize_(math.prod(shape))
@@ -198,7 +197,7 @@ def _multiply(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | Non
     scores = torch.baddbmm(
         query.new_empty(1, 1, 1) if room is None else room,
         query.reshape(batch * heads, queries, width),
-        keys_last.reshape(batch * heads, width, shape[2]),
+        key.reshape(batch * heads, shape[2], width).mT,
         beta=0,
         alpha=scale,
         out=room,
