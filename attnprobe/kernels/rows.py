@@ -264,25 +264,16 @@ def _offsets_torch(
     add(_BEFORE, ordinary * (ahead < -reach))
     add(-1, ordinary * (ahead > reach))
     for single in range(-reach, reach + 1):
-        # Of the block, only the diagonal is read.
-        marked = ordinary.diagonal(offset + single, 1, 2)
-        first = max(0, -(offset + single))
-        queries = slice(first, first + marked.shape[1])
-        at = rows.diagonal(offset + single, 2, 3)
-        out[:, :, _SINGLE + single + reach, 0] = (at * marked[:, None]).sum(-1)
-        out[:, :, _SINGLE + single + reach, 1] = (there[..., queries] * marked[:, None]).sum(-1)
+        add(_SINGLE + single + reach, ordinary * (ahead == single))
 
 
 def add_up_offsets(p: Tensor, marks: Tensor, asks: Tensor, sees: Tensor, offset: int, reach: int) -> Tensor:
     """Add up what attention rows have on keys of some kinds, and at each offset from the query.
 
-    Args:
-        p: Attention rows (batch, head, query, key); those of NaN are left out.
-        marks: (batch, kind, key), 1 for the keys of a kind: first those that offsets are about, then others.
-        asks: (batch, query) the queries that count.
-        sees: (batch, query) the last key that each query sees.
-        offset: The position in the sequence of the first query.
-        reach: How far single offsets go; -1 where the places of queries and keys do not compare.
+    ``p`` are attention rows (batch, head, query, key), those of NaN left out; ``marks`` (batch, kind, key)
+    the keys of each kind, first those that offsets are about; ``asks`` (batch, query) the queries that count,
+    ``sees`` (batch, query) the last key that each sees, and ``offset`` the position of the first. Single
+    offsets go as far as ``reach``, -1 where the places of queries and keys do not compare.
 
     Returns:
         (batch, head, cell, 2): the sum, and how many queries see such a key. The cells are each of the

@@ -66,10 +66,8 @@ def _choose(p, sequence, queries, candidates, itself, spans, start, stop, out): 
 def find_most_attended(p: Tensor, rows: Rows) -> Ints:
     """Find the candidate that each row attends to most: the mean over its queries of the sum over its keys.
 
-    ``p`` is attention (batch, head, query, key); queries are known by their places in it.
-
-    Returns:
-        (row, head) the number of the candidate, -1 where there is none; of a tie, the first.
+    Queries are known by their places in ``p`` (batch, head, query, key). Numbers of candidates come as (row,
+    head), -1 where there is none; of a tie, the first.
     """
     if not len(rows):
         return np.zeros((0, p.shape[1]), np.int64)
@@ -196,25 +194,6 @@ def _grow(weight, first, size, starts, ends, best, joint, joined):  # noqa: ANN0
 
 
 @numba.njit(nogil=True, cache=True)
-def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
-    best, source = -np.inf, -1
-    for place in range(slots):
-        other = alive[place]
-        if other != current and enter[current, other] > best:
-            best, source = enter[current, other], other
-    return source
-
-
-@numba.njit(nogil=True, cache=True)
-def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
-    for circle in range(nodes - 1, size - 1, -1):
-        inside = chosen[circle] // size
-        while within[inside] != circle:
-            inside = within[inside]
-        chosen[inside] = chosen[circle]
-
-
-@numba.njit(nogil=True, cache=True)
 def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN001, ANN202
     kept = 0
     for place in range(slots):
@@ -252,8 +231,11 @@ def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
         while state[current] != _DONE:
             state[current], path[length] = _ON_PATH, current
             length += 1
-            source = _find_head(enter, current, alive, slots)
-            chosen[node[current]], cost[current] = arcs[current, source], enter[current, source]
+            best, source = -np.inf, -1
+            for other in alive[:slots]:
+                if other != current and enter[current, other] > best:
+                    best, source = enter[current, other], other
+            chosen[node[current]], cost[current] = arcs[current, source], best
             current = source
             if state[source] != _ON_PATH:
                 continue
@@ -273,7 +255,11 @@ def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
             length = opens
         for place in range(length):
             state[path[place]] = _DONE
-    _open_circles(chosen, within, size, nodes)
+    for circle in range(nodes - 1, size - 1, -1):  # each is entered at one word, whose head is the circle's
+        inside = chosen[circle] // size
+        while within[inside] != circle:
+            inside = within[inside]
+        chosen[inside] = chosen[circle]
     for v in range(size):
         head[v] = chosen[v] % size
     head[root] = -1
@@ -304,18 +290,13 @@ def compare_trees(p: Tensor, sentences: Sentences) -> Ints:
     """Count what the maximum spanning trees of each sentence and head have of its gold tree.
 
     With A the attention between words, the mean over the tokens that attend of the sum over the tokens that
-    are attended to:
+    are attended to, in the maps ``p`` of whole sequences:
 
     - ``EDGES``: gold edges in the undirected tree, whose edges weigh A_uv + A_vu. Of edges of equal weight,
-      the one comes first whose earlier word does, and of these the one whose later word does; so there is one
-      tree.
+      the one comes first whose earlier word does, and of these the one whose later word does.
     - ``HEADS``: words with their gold head in the tree in which all words descend from the gold root, and the
-      arc to dependent v from its head u weighs A_vu.
-
-    Of several such trees of equal weight, always the same is taken: a word, or a circle of words, takes the
-    earlier of two heads.
-
-    ``p`` is attention (batch, head, query, key) of whole sequences to themselves.
+      arc to dependent v from its head u weighs A_vu. Of equal trees, always the same is taken: a word, or a
+      circle of words, takes the earlier of two heads.
 
     Returns:
         (sentence, head, 2)

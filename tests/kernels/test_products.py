@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from block_parts import build_uniform_block
 
-from attnprobe.attention.block import build_uniform_block
 from attnprobe.kernels.pairs import logit_products
 
 
