@@ -75,16 +75,13 @@ class AttentionBlock:
     weighted: Tensor | None = None
 
     def __post_init__(self) -> None:
-        shape, keys = tuple(self.probabilities.shape), self.layout.keys
-        if len(shape) != 4:
-            raise ValueError(f"attention must be (batch, head, query, key), got {shape}")
-        if (shape[0], shape[3]) != (keys.batch, keys.length):
+        shape, keys, queries = self.probabilities.shape, self.layout.keys, self.layout.queries.length
+        fits = len(shape) == 4 and (shape[0], shape[3]) == (keys.batch, keys.length)
+        if not fits or not 0 <= self.offset <= queries - shape[2]:
             raise ValueError(
-                f"attention (batch, head, query, key) = {shape} does not fit tokens "
-                f"(batch, position) = {(keys.batch, keys.length)}"
+                f"attention (batch, head, query, key) = {tuple(shape)} from query {self.offset} on does not "
+                f"fit {keys.batch} sequences of {queries} queries and {keys.length} keys"
             )
-        if not 0 <= self.offset <= self.layout.queries.length - shape[2]:
-            raise ValueError(f"queries {self.offset} to {self.offset + shape[2]} reach outside the sequence")
 
     @property
     def span(self) -> slice:

@@ -58,12 +58,6 @@ class Layout:
         """Lay out self-attention."""
         return cls(tokens, tokens, **options)
 
-    def __post_init__(self) -> None:
-        if self.queries.batch != self.keys.batch:
-            raise ValueError(f"{self.queries.batch} sequences can't attend to {self.keys.batch}")
-        if self.causal and self.queries.length != self.keys.length:
-            raise ValueError("only tokens of one sequence come before or after each other")
-
     @property
     def crossed(self) -> bool:
         """Whether tokens of one sequence attend to those of another."""

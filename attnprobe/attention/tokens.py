@@ -66,12 +66,6 @@ class TokenFeatures:
     #: The features on which a block measures attention mass, in the order of the kernel.
     MASSES = ("first", "separator", "punctuation", "other", "rare")
 
-    def __post_init__(self) -> None:
-        names = [one.name for one in fields(self) if one.name != "mixed"]
-        shapes = {name: tuple(getattr(self, name).shape) for name in names}
-        if len(set(shapes.values())) != 1 or self.kept.ndim != 2:
-            raise ValueError(f"token features must all be (batch, position), got {shapes}")
-
     @property
     def batch(self) -> int:
         return self.kept.shape[0]
@@ -91,12 +85,9 @@ class TokenFeatures:
 
         Of two separators side by side, as RoBERTa has them, the second begins the next text.
         """
-        ends = self.separator.clone()
-        ends[:, 1:] &= ~self.separator[:, :-1]
-        ends[:, -1:] = False  # nothing comes behind it
-        import torch
-
-        return torch.nn.functional.pad(ends.long().cumsum(1)[:, :-1], (1, 0))
+        ends = self.separator.long()
+        ends[:, 1:] *= ~self.separator[:, :-1]
+        return ends.cumsum(1) - ends  # what ends a text is of it
 
     @cached_property
     def all_kept(self) -> bool:

@@ -120,10 +120,6 @@ def divergence_between(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tenso
     return values.masked_fill(values < ROUNDING, 0)
 
 
-#: Queries whose products are added up in one go; what threads share.
-STRETCH = 16
-
-
 def find_lowest_visible(kind: torch.dtype) -> float:
     """Find the score below which a key is masked: masks put the lowest number of the type, or -inf."""
     return torch.finfo(kind).min / 2
@@ -153,7 +149,7 @@ def _centre(x, least, out):  # noqa: ANN001, ANN202
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
-def _product_rows(scores, asks, sinks, least, stretch, start, stop, out):  # noqa: ANN001, ANN202
+def _product_rows(scores, asks, sinks, least, start, stop, out):  # noqa: ANN001, ANN202
     _, heads, queries, keys = scores.shape
     width = -(-keys // LANES) * LANES
     rows = np.zeros((heads, width), np.float32)
@@ -162,15 +158,13 @@ def _product_rows(scores, asks, sinks, least, stretch, start, stop, out):  # noq
         most = max(most, sinks[b].sum())
     ends = np.zeros((heads, most + 1), np.float32)
     places = np.zeros(most, np.int64)
-    stretches = -(-queries // stretch)
-    for row in range(start, stop):
-        b, part = divmod(row, stretches)
+    for b in range(start, stop):
         number = 0
         for k in range(keys):
             if sinks[b, k]:
                 places[number] = k
                 number += 1
-        for q in range(part * stretch, min(queries, (part + 1) * stretch)):
+        for q in range(queries):
             if not asks[b, q]:
                 continue
             seen = held = np.int32(0)
@@ -191,12 +185,12 @@ def _product_rows(scores, asks, sinks, least, stretch, start, stop, out):  # noq
                     total = np.float32(0)
                     for k in range(width):
                         total += rows[i, k] * rows[j, k]
-                    out[b, part, 0, i, j] += total
+                    out[b, 0, i, j] += total
                     at_ends = np.float32(0)
                     for s in range(number):
                         at_ends += ends[i, s] * ends[j, s]
                     at_ends += ends[i, number] * ends[j, number] * others
-                    out[b, part, 1, i, j] += at_ends
+                    out[b, 1, i, j] += at_ends
 
 
 def _products_torch(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
@@ -229,13 +223,11 @@ def logit_products(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
     that count, ``sinks`` (batch, key) the keys that stay. C and N come as (batch, 2, head, head) in float64;
     N is meant for two heads, not for one with itself.
     """
-    batch, heads, queries, _ = scores.shape
+    batch, heads = scores.shape[:2]
     if not can_run_compiled(scores):
         return _products_torch(scores, asks, sinks)
-    stretches = -(-queries // STRETCH)
-    out = torch.zeros(batch, stretches, 2, heads, heads, dtype=torch.float64)
+    out = torch.zeros(batch, 2, heads, heads, dtype=torch.float64)
     arrays = [part.contiguous().numpy() for part in (scores, asks, sinks)]
     least = np.float32(find_lowest_visible(scores.dtype))
-    run_over_rows(_product_rows, batch * stretches, *arrays, least, STRETCH, out=(out.numpy(),))
-    upper = out.sum(1)
-    return upper + upper.triu(1).transpose(2, 3)
+    run_over_rows(_product_rows, batch, *arrays, least, out=(out.numpy(),))
+    return out + out.triu(1).transpose(2, 3)

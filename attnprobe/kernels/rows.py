@@ -17,7 +17,6 @@ from numba.extending import intrinsic
 from numpy.polynomial import Chebyshev, Polynomial
 from torch import Tensor
 
-DEGREE = 6
 #: Rows are filled up with zeros to a multiple of this many float32, a vector of AVX-512.
 LANES = 16
 #: LLVM may reorder sums and fuse multiply-adds, but must still honour NaN and infinity. A loop that may be
@@ -26,14 +25,11 @@ LANES = 16
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 
-def _fit(degree: int) -> tuple[np.float32, ...]:
-    """Interpolate log2(1 + f) / f over one binade, lowest power first."""
-    binade = [math.sqrt(0.5) - 1, math.sqrt(2) - 1]
-    fitted = Chebyshev.interpolate(lambda f: np.log1p(f) / (f * math.log(2)), degree, domain=binade)
-    return tuple(np.float32(c) for c in fitted.convert(kind=Polynomial).coef)
-
-
-C0, C1, C2, C3, C4, C5, C6 = _fit(DEGREE)
+#: log2(1 + f) / f over one binade, lowest power first.
+FITTED = Chebyshev.interpolate(
+    lambda f: np.log1p(f) / (f * math.log(2)), 6, domain=[math.sqrt(0.5) - 1, math.sqrt(2) - 1]
+).convert(kind=Polynomial)
+C0, C1, C2, C3, C4, C5, C6 = map(np.float32, FITTED.coef)
 #: The bits of sqrt(1/2), where a binade begins here.
 BINADE = np.int32(0x3F3504F3)
 MANTISSA = np.int32(23)
@@ -83,19 +79,14 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 def run_over_rows(
     loop: Callable[..., None], rows: int, *inputs: np.ndarray | np.floating | int, out: tuple[np.ndarray, ...]
 ) -> None:
-    """Call ``loop(*inputs, start, stop, *out)`` so that all rows are covered once.
-
-    The loop must release the interpreter lock and write only to its own rows, so the result
-    does not depend on the number of threads.
-    """
+    """Call ``loop(*inputs, start, stop, *out)``, which writes only to its own rows, until all are covered."""
     threads = min(torch.get_num_threads(), rows // WORTH_SHARING)
     if threads <= 1:
         loop(*inputs, 0, rows, *out)
         return
-    cuts = [rows * i // threads for i in range(threads + 1)]
+    cuts = pairwise(rows * i // threads for i in range(threads + 1))
     pool = _pool(torch.get_num_threads())
-    futures = [pool.submit(loop, *inputs, a, b, *out) for a, b in pairwise(cuts)]
-    for future in futures:
+    for future in [pool.submit(loop, *inputs, start, stop, *out) for start, stop in cuts]:
         future.result()
 
 
@@ -180,10 +171,9 @@ def _summary_torch(p: Tensor, features: Tensor, offset: int) -> RowSummary:
 
 
 def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary:
-    """Summarise every attention row in one pass.
+    """Summarise every row of ``p`` (batch, head, query, key), each summing to 1 or all NaN, in one pass.
 
-    ``p`` are attention rows (batch, head, query, key), each summing to 1 (or all NaN); ``features`` are
-    indicators of keys (batch, feature, key), 0 or 1; ``offset`` is the position of the first query.
+    ``features`` are indicators of keys (batch, feature, key); ``offset`` is the position of the first query.
     """
     if not can_run_compiled(p):
         return _summary_torch(p, features, offset)

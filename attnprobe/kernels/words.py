@@ -17,12 +17,13 @@ Ints = NDArray[np.int64]
 class Rows:
     """Questions to a map: for each row, which of its candidates gets most from its queries.
 
+    Ranges are (..., 2), the first and the one behind the last.
+
     Attributes:
         sequence: (row,) the sequence it lies in.
-        queries: (row, 2) its first query, and the one behind its last.
-        candidates: (row, 2) its first candidate in ``spans``, and the one behind its last.
-        itself: (row, 2) candidates that are the row itself, which are no answers; an empty range for none.
-        spans: (candidate, 2) the first key of each candidate, and the one behind its last.
+        candidates: The range of its candidates in ``spans``.
+        itself: The range of those that are the row itself, which are no answers; it may be empty.
+        spans: The range of the keys of each candidate.
     """
 
     sequence: Ints
@@ -117,15 +118,14 @@ _NEW, _ON_PATH, _DONE, _JOINED = range(4)
 
 @dataclass(frozen=True)
 class Sentences:
-    """The words of sentences, and their gold trees.
+    """The words of sentences, and their gold trees, with words known by their places in ``spans``.
 
     Attributes:
         sequence: (sentence,) the sequence of each.
-        words: (sentence, 2) its first word in ``spans``, and the one behind its last.
-        spans: (word, 2) the first token of each word, and the one behind its last.
-        edges: (edge, 2) words that are joined by their places in ``spans``, the earlier one first; sorted,
-            each edge once.
-        roots: (sentence,) the place in ``spans`` of the word that all others descend from.
+        words: (sentence, 2) the range of its words.
+        spans: (word, 2) the range of its tokens.
+        edges: (edge, 2) words that are joined, the earlier one first; sorted, each edge once.
+        roots: (sentence,) the word that all others descend from.
         arcs: (arc, 2) a word that is no root and a head of it; sorted, each arc once.
     """
 
@@ -141,7 +141,6 @@ class Sentences:
 
     @property
     def lengths(self) -> Ints:
-        """The words of each sentence."""
         return self.words[:, 1] - self.words[:, 0]
 
 
@@ -194,6 +193,24 @@ def _grow(weight, first, size, starts, ends, best, joint, joined):  # noqa: ANN0
 
 
 @numba.njit(nogil=True, cache=True)
+def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
+    best, source = -np.inf, -1
+    for other in alive[:slots]:
+        if other != current and enter[current, other] > best:
+            best, source = enter[current, other], other
+    return source
+
+
+@numba.njit(nogil=True, cache=True)
+def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
+    for circle in range(nodes - 1, size - 1, -1):
+        inside = chosen[circle] // size
+        while within[inside] != circle:
+            inside = within[inside]
+        chosen[inside] = chosen[circle]
+
+
+@numba.njit(nogil=True, cache=True)
 def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN001, ANN202
     kept = 0
     for place in range(slots):
@@ -231,11 +248,8 @@ def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
         while state[current] != _DONE:
             state[current], path[length] = _ON_PATH, current
             length += 1
-            best, source = -np.inf, -1
-            for other in alive[:slots]:
-                if other != current and enter[current, other] > best:
-                    best, source = enter[current, other], other
-            chosen[node[current]], cost[current] = arcs[current, source], best
+            source = _find_head(enter, current, alive, slots)
+            chosen[node[current]], cost[current] = arcs[current, source], enter[current, source]
             current = source
             if state[source] != _ON_PATH:
                 continue
@@ -255,11 +269,7 @@ def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
             length = opens
         for place in range(length):
             state[path[place]] = _DONE
-    for circle in range(nodes - 1, size - 1, -1):  # each is entered at one word, whose head is the circle's
-        inside = chosen[circle] // size
-        while within[inside] != circle:
-            inside = within[inside]
-        chosen[inside] = chosen[circle]
+    _open_circles(chosen, within, size, nodes)
     for v in range(size):
         head[v] = chosen[v] % size
     head[root] = -1

@@ -127,9 +127,7 @@ class TestCheckSaysNo:
     def test_gates_that_change_nothing(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        monkeypatch.setattr(
-            "attnprobe.model.reading.gates.Gates.pass_output", lambda _, layer, output: output
-        )
+        monkeypatch.setattr("attnprobe.model.reading.gates.Gates.apply", lambda _, layer, output: output)
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
             check_gates(found, architecture)
 
@@ -150,7 +148,7 @@ class TestCheckSaysNo:
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
         monkeypatch.setattr(
-            "attnprobe.model.reading.gates.Gates.pass_output", lambda _, layer, output: output * 1.1
+            "attnprobe.model.reading.gates.Gates.apply", lambda _, layer, output: output * 1.1
         )
         with pytest.raises(UnsupportedModelError, match="hidden states under a head mask of ones differ"):
             check_gates(found, architecture)

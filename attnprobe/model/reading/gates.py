@@ -5,7 +5,7 @@ else can take the place of what a closed gate holds back: a mean, or what the he
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import local
 from typing import Any
@@ -19,14 +19,30 @@ from attnprobe.model.quirks import UnsupportedModelError, force_full_attention
 from attnprobe.model.reading.blocks import attend_at_once
 from attnprobe.model.reading.ways import Form, Reader, Sites, Way, read_attention
 
+#: Products of probabilities and values.
+_PRODUCTS = (torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__)
 
-class Gates(local):
+
+@dataclass
+class _Awaited:
+    """Probabilities of a layer whose product with the values is yet to come, and how they were given."""
+
+    layer: int
+    form: Form
+    heads: int
+    tensors: list[Tensor]  # they, and what only another shape or type was given to
+
+
+class Gates(local, Reader):
     """The gates of a model, open unless they are set. Each thread that runs passes has its own.
 
         o_h := g_h o_h + (1 - g_h) r_h
 
     with o_h what head h gives to the output projection, g_h its gate, and r_h what takes its place; 0 where
-    nothing is set to. Each attribute is by layer.
+    nothing is set to. On the tap's way, o_h is linear in the head's probabilities, which are gated for it;
+    where it is to be kept or exchanged, it is found as the product of probabilities and values.
+
+    Each attribute is by layer.
 
     Attributes:
         rows: Gates g (batch or 1, head).
@@ -37,13 +53,8 @@ class Gates(local):
         present: The numbers of the heads that it computes; empty where all do.
     """
 
-    def __init__(
-        self,
-        sites: Sites,
-        thread_context: Callable[[], AbstractContextManager[object]] = nullcontext,
-        present: Sequence[Sequence[int]] = (),
-    ) -> None:
-        self.sites, self.thread_context, self.present = sites, thread_context, present
+    def __init__(self, sites: Sites, present: Sequence[Sequence[int]] = ()) -> None:
+        self.sites, self.present = sites, present
         self.rows: Mapping[int, Tensor] = {}
         self.replacements: Mapping[int, Tensor] = {}
         self.outputs: dict[int, Tensor] = {}
@@ -88,23 +99,72 @@ class Gates(local):
         row = self.rows.get(layer)
         return row if row is None or not self.present else row[:, list(self.present[layer])]
 
-    def needs_output(self, layer: int) -> bool:
-        """Whether what the heads of a layer give has to be at hand, and not only what passes the gates."""
-        replaced = layer in self.replacements and self.rows.get(layer) is not None
-        return self.recording or layer in self.replayed or replaced
-
     def pass_output(self, layer: int, output: Tensor) -> Tensor:
         """Keep or exchange the heads' output (batch, query, head, width), then let it through the gates."""
         if self.recording:
             if self.differentiable and not output.requires_grad:
                 output = output.detach().requires_grad_()
             self.outputs[layer] = output
+        return self.apply(layer, output)
+
+    def apply(self, layer: int, output: Tensor) -> Tensor:
+        """Compute g o + (1 - g) r of the heads' output o of a layer."""
         row, replacement = self.row(layer), self.replacements.get(layer)
         if row is None:
             return output
         gate = row[:, None, :, None].to(output)
         gated = output * gate
         return gated if replacement is None else gated + replacement.to(output) * (1 - gate)
+
+    def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
+        output = self.replayed.get(layer)
+        if output is None:
+            output = attend_at_once(module, *given, **options)
+        return self.pass_output(layer, output)
+
+    def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
+        heads = form.by_head(given)
+        replaced = layer in self.replacements and self.rows.get(layer) is not None
+        if self.recording or layer in self.replayed or replaced:  # their product with values is wanted
+            self.awaited = _Awaited(layer, form, heads.shape[1], [given])
+            return given
+        row = self.row(layer)
+        return given if row is None else form.as_given(heads * row[:, :, None, None].to(given))
+
+    def follow(self, func: Callable[..., Any], args: tuple[Any, ...], given: Any) -> Any:
+        awaited = self.awaited
+        if awaited is None or not args or not isinstance(given, Tensor):
+            return given
+        if any(args[0] is tensor for tensor in awaited.tensors):
+            if func in _PRODUCTS:
+                return self._pass_product(awaited, given)
+            if given.numel() == awaited.tensors[0].numel():
+                awaited.tensors.append(given)
+        return given
+
+    def leave(self, module: nn.Module, *_: Any) -> None:
+        """Refuse a module that gave its output before the product that was awaited came by."""
+        if self.awaited is not None:
+            self.awaited = None
+            raise UnsupportedModelError(type(module).__name__, "what its heads give can't be replaced")
+
+    def restart(self, *_: Any) -> None:
+        self.sites.restart()
+        self.awaited = None  # of a pass that was cut short
+
+    def _pass_product(self, awaited: _Awaited, product: Tensor) -> Tensor:
+        """Let the product of probabilities and values through the gates; it stays in its form."""
+        form = awaited.form
+        if product.ndim == 3:  # as in DeBERTa, also where the probabilities were not
+            form = replace(form, joined=True)
+        output = form.by_head(product)
+        if form.band or output.ndim != 4 or output.shape[1] != awaited.heads:
+            return product  # of something else
+        self.awaited = None
+        output = output.transpose(1, 2)
+        if (taken := self.replayed.get(awaited.layer)) is not None:
+            output = taken.to(output)
+        return form.as_given(self.pass_output(awaited.layer, output).transpose(1, 2))
 
 
 @contextmanager
@@ -126,86 +186,9 @@ def gate_attention(
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
     with force_full_attention(model):
-        gating = _Gating(Sites(model, sites))
-        with read_attention(model, way, gating):
-            gating.gates = Gates(gating.sites, gating.thread_context, present)
-            yield gating.gates
-
-
-#: Products of probabilities and values.
-_PRODUCTS = (torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__)
-
-
-@dataclass
-class _Awaited:
-    """Probabilities of a layer whose product with the values is yet to come, and how they were given."""
-
-    layer: int
-    form: Form
-    heads: int
-    tensors: list[Tensor]  # they, and what only another shape or type was given to
-
-
-class _Gating(Reader):
-    """Lets what heads give pass the gates.
-
-    On the tap's way, what a head gives is linear in its probabilities, and gated by them; where it is to be
-    kept or exchanged, it is found as the product of probabilities and values, also where it is replayed.
-    """
-
-    gates: Gates
-
-    def __init__(self, sites: Sites) -> None:
-        self.sites = sites
-
-    def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
-        output = self.gates.replayed.get(layer)
-        if output is None:
-            output = attend_at_once(module, *given, **options)
-        return self.gates.pass_output(layer, output)
-
-    def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
-        heads = form.by_head(given)
-        if self.gates.needs_output(layer):
-            self.gates.awaited = _Awaited(layer, form, heads.shape[1], [given])
-            return given
-        row = self.gates.row(layer)
-        return given if row is None else form.as_given(heads * row[:, :, None, None].to(given))
-
-    def follow(self, func: Callable[..., Any], args: tuple[Any, ...], given: Any) -> Any:
-        awaited = self.gates.awaited
-        if awaited is None or not args or not isinstance(given, Tensor):
-            return given
-        if any(args[0] is tensor for tensor in awaited.tensors):
-            if func in _PRODUCTS:
-                return self._pass_product(awaited, given)
-            if given.numel() == awaited.tensors[0].numel():
-                awaited.tensors.append(given)
-        return given
-
-    def leave(self, module: nn.Module, *_: Any) -> None:
-        """Refuse a module that gave its output before the product that was awaited came by."""
-        if self.gates.awaited is not None:
-            self.gates.awaited = None
-            raise UnsupportedModelError(type(module).__name__, "what its heads give can't be replaced")
-
-    def restart(self, *_: Any) -> None:
-        super().restart()
-        self.gates.awaited = None  # of a pass that was cut short
-
-    def _pass_product(self, awaited: _Awaited, product: Tensor) -> Tensor:
-        """Let the product of probabilities and values through the gates; it stays in its form."""
-        form = awaited.form
-        if product.ndim == 3:  # as in DeBERTa, also where the probabilities were not
-            form = replace(form, joined=True)
-        output = form.by_head(product)
-        if form.band or output.ndim != 4 or output.shape[1] != awaited.heads:
-            return product  # of something else
-        self.gates.awaited = None
-        output = output.transpose(1, 2)
-        if (taken := self.gates.replayed.get(awaited.layer)) is not None:
-            output = taken.to(output)
-        return form.as_given(self.gates.pass_output(awaited.layer, output).transpose(1, 2))
+        gates = Gates(Sites(model, sites), present)
+        with read_attention(model, way, gates):
+            yield gates
 
 
 @contextmanager
