@@ -4,7 +4,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from inspect import Parameter, Signature
@@ -18,7 +18,7 @@ from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.options import MODEL, OUTPUT, TEXT
-from attnprobe.registry import Command, Option
+from attnprobe.registry import Option
 from attnprobe.reports.streams import discard_the_rest
 from attnprobe.table.cells import clean
 
@@ -26,7 +26,7 @@ from attnprobe.table.cells import clean
 INTERRUPTED = ENDED + signal.SIGINT
 #: Shows all options, where ``--help`` shows the usual ones.
 _EVERYTHING = "--help-all"
-#: Other names of options, which would make the column of names wide on every page of help.
+#: Other names of options.
 _OTHER_NAMES = {"target-column": "label-column"}
 #: What stands for a value in ``--help``, by its type.
 _VALUES = {int: "N", float: "NUMBER"}
@@ -57,8 +57,18 @@ def make_app(*, everything: bool = False) -> typer.Typer:
     app.callback()(_root)
     panels = {name: panel for panel, names in commands.GROUPS.items() for name in names}
     for name, command in commands.COMMANDS.items():
+        function: Any = partial(run_command, command)
+        options = sorted(command.on_line.values(), key=lambda one: _PANELS.index(one.panel))
+        parameters = [
+            Parameter(
+                one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=_annotate(one, everything)
+            )
+            for one in options
+        ]
+        function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        function.__signature__ = Signature(parameters)
         help = _BREAK.sub(" ", command.help)  # Typer breaks lines itself
-        app.command(name, help=help, rich_help_panel=panels.get(name))(_make_function(command, everything))
+        app.command(name, help=help, rich_help_panel=panels.get(name))(function)
     return app
 
 
@@ -68,23 +78,8 @@ def _normalise(word: str) -> str:
     return _OTHER_NAMES.get(word, word)
 
 
-def _make_function(command: Command, everything: bool) -> Callable[..., None]:
-    """Make the function that Typer calls with what was given on the command line."""
-    function = partial(run_command, command)
-    options = sorted(command.on_line.values(), key=lambda one: (not one.argument, _PANELS.index(one.panel)))
-    parameters = [
-        Parameter(
-            one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=_annotate(one, everything)
-        )
-        for one in options
-    ]
-    named: Any = function
-    named.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    named.__signature__ = Signature(parameters)
-    return function
-
-
 def _annotate(option: Option, everything: bool) -> Any:
+    """Annotate an option for Typer; all are shown, or the usual ones."""
     metavar = option.metavar
     if metavar is None:  # one short word, so that the column of help stays wide
         types = get_args(option.line) or (option.line,)
@@ -95,8 +90,7 @@ def _annotate(option: Option, everything: bool) -> Any:
         return Annotated[option.line, typer.Argument(**shown)]
     hidden = option.hidden and not everything
     usual = isinstance(option.default, str | int | float) and not isinstance(option.default, bool)
-    flags = [flag for flag in option.flags if flag.strip("-") not in _OTHER_NAMES]
-    return Annotated[option.line, typer.Option(*flags, hidden=hidden, show_default=usual, **shown)]
+    return Annotated[option.line, typer.Option(*option.flags, hidden=hidden, show_default=usual, **shown)]
 
 
 def _print_version(wanted: bool) -> None:

@@ -19,7 +19,7 @@ from transformers import (
 
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import ModelError, first_line
-from attnprobe.model.folders import CONFIG, check_object, damage_error, holds_tokenizer
+from attnprobe.model.folders import CONFIG, check_object, damage_error
 from attnprobe.model.quirks import (
     AHEAD,
     AHEAD_COUNTS,
@@ -72,23 +72,21 @@ def load_tokenizers(
     folder: Path, name: str, model_type: str, *, trust_remote_code: bool
 ) -> tuple[Tokenizer, Tokenizer | None]:
     """Load a checkpoint's tokenizer, and that of targets where it is another."""
-    targets, tokenizer, other = folder / "target_tokenizer", None, None
+    targets = folder / "target_tokenizer"
     options: dict[str, Any] = {"trust_remote_code": trust_remote_code, "local_files_only": True}
-    if holds_tokenizer(folder):
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(folder, **options)
-            other = AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
-            int(tokenizer.model_max_length)  # which is compared with
-        except Exception as error:
-            refuse_damaged(folder, name)
-            reason = f"{name} holds no tokenizer that loads ({first_line(error)})"
-            raise UnsupportedModelError(model_type, reason) from error
-    # Transformers makes one up where there is no vocabulary.
-    if tokenizer is None or len(tokenizer) <= len(set(tokenizer.all_special_ids)):
-        raise ModelError(
-            f"{name} holds no tokenizer (such as tokenizer.json or vocab.txt), so it can't be given text; "
-            "copy the files of the tokenizer that the model was trained with into the folder."
-        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+        other = AutoTokenizer.from_pretrained(targets, **options) if targets.is_dir() else None
+        if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # which transformers makes up
+            raise ValueError("such as tokenizer.json or vocab.txt")
+        int(tokenizer.model_max_length)  # which is compared with
+    except Exception as error:
+        refuse_damaged(folder, name)
+        raise UnsupportedModelError(
+            model_type,
+            f"{name} holds no tokenizer that loads ({first_line(error)}); copy the files of the one that the "
+            "model was trained with into the folder",
+        ) from error
     return tokenizer, other
 
 
@@ -128,13 +126,3 @@ def reads_both(config: PreTrainedConfig) -> bool:
     if config.is_encoder_decoder or config.model_type in NOT_TOGETHER:
         return False
     return find_placeholder(config) is not None and MODEL_MAPPING.get(type(config), None) is not None
-
-
-def refuse_unseeing(name: str, config: PreTrainedConfig) -> None:
-    """Refuse a model that does not read an image and a text as one sequence."""
-    if not reads_both(config):
-        raise UnsupportedModelError(
-            config.model_type,
-            f"{name} does not read an image as tokens within a text (image_token_id); give text alone, or a "
-            "folder of images",
-        )

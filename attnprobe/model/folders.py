@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import ModelError, UsageError, first_line
-from attnprobe.files import try_writing
+from attnprobe.files import lies_in, try_writing
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
@@ -27,9 +27,6 @@ _ADAPTER_WEIGHTS = "adapter_model"
 #: Adapters that add tokens which no tokenizer gives, or that mix several models or layers of their own.
 OUTSIDE = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"}
 OUTSIDE |= {"ADAPTION_PROMPT", "XLORA", "SHADOW"}
-#: How the files of tokenizers begin or end.
-_SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentencepiece", "tekken", "bpe")
-_MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
 
 
 def read_json(path: Path) -> Any:
@@ -62,6 +59,8 @@ def check_object(path: Path, name: str) -> dict[str, Any]:
 
 def find_local_folder(name: str) -> Path | None:
     """Find the folder of a checkpoint, or None where the name is one of the hub."""
+    if name == DEMO:
+        return Path(__file__).parents[1] / DEMO
     folder = os.path.expanduser(name)  # noqa: PTH111 - which takes any name, as its neighbours do
     if os.path.isdir(folder):  # noqa: PTH112
         return Path(folder)
@@ -180,12 +179,9 @@ def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
 
 def is_inside(root: Path, path: str | Path) -> bool:
     """Tell whether a path in a folder stays inside it, or in the hub's ``blobs``, links included."""
-    try:
-        home, place = root.resolve(), (root / path).resolve()
-    except (OSError, RuntimeError, ValueError):
-        return False
+    home = root.resolve()
     blobs = home.parents[1] / "blobs" if home.parent.name == "snapshots" else home
-    return place.is_relative_to(home) or place.is_relative_to(blobs)
+    return any(lies_in(root / path, folder) for folder in (home, blobs))
 
 
 def find_transformer(root: Path, name: str, adapter: str | None = None) -> tuple[Path, SentenceFolder | None]:
@@ -194,11 +190,9 @@ def find_transformer(root: Path, name: str, adapter: str | None = None) -> tuple
     folder = root if sentences is None else sentences.transformer
     described = any((folder / file).is_file() for file in (CONFIG, ADAPTER))
     inside = sorted(path.parent.name for path in folder.glob(f"*/{ADAPTER}"))
-    named = join_names(list(map(clean, inside))) if inside else "no named adapters"
-    if adapter is None and inside and not described:
-        raise UsageError(f"{name} holds the adapters {named}; choose one with --adapter.")
-    if adapter is not None and adapter not in inside:
-        raise UsageError(f"--adapter {clean(adapter)}: {name} has no such adapter; it holds {named}.")
+    if adapter not in inside and (adapter is not None or (inside and not described)):
+        named = join_names(list(map(clean, inside))) if inside else "none"
+        raise UsageError(f"--adapter: choose one of the adapters in {name}, which are {named}.")
     return folder if adapter is None else folder / adapter, sentences
 
 
@@ -210,10 +204,6 @@ def list_descriptions(folder: Path) -> list[Path]:
         for path in (*folder.glob("*"), *folder.glob("target_tokenizer/*"))
         if path.suffix in {".json", ".txt", ".model"} and path.is_file() and not path.name.startswith(skipped)
     )
-
-
-def holds_tokenizer(folder: Path) -> bool:
-    return any(path.name.startswith(_SPELLING) or path.suffix in _MODELS for path in folder.iterdir())
 
 
 def hash_file(path: Path) -> str:
@@ -228,18 +218,13 @@ def check_free(folder: Path, *, overwrite: bool) -> Path:
         target = folder.expanduser().resolve()
         if not target.exists():
             try_writing(next(parent for parent in target.parents if parent.exists()))
-            return target
-        if not any(target.iterdir()):
-            return target
+        elif any(target.iterdir()):
+            if not overwrite:
+                raise UsageError(f"{folder} exists; choose another folder or pass --overwrite.")
+            if not (target / RECORD).is_file():  # nobody meant to lose anything else
+                raise UsageError(f"{folder} is no pruned checkpoint and stays; choose another folder.")
     except (OSError, RuntimeError) as error:
         raise write_error(folder, error) from error
-    if not overwrite:
-        raise UsageError(f"{folder} exists; choose another folder or pass --overwrite.")
-    if not (target / RECORD).is_file():  # nobody meant to lose anything else
-        raise UsageError(
-            f"{folder} holds no {RECORD}, so it is no pruned checkpoint and is not replaced; "
-            "choose another folder."
-        )
     return target
 
 

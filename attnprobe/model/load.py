@@ -13,12 +13,7 @@ from attnprobe.errors import ModelError, UsageError
 from attnprobe.model import lean
 from attnprobe.model.adapters import read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
-from attnprobe.model.configuration import (
-    describe_unread_layers,
-    load_tokenizers,
-    read_config,
-    refuse_unseeing,
-)
+from attnprobe.model.configuration import describe_unread_layers
 from attnprobe.model.embedding import Embedding, choose_prompts
 from attnprobe.model.locate import DeviceMap, LoadOptions, locate
 from attnprobe.model.processing import load_processor
@@ -60,17 +55,13 @@ def load_checkpoint(
     if files.base is not None and spread:
         raise UsageError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
     trust = {"trust_remote_code": options.trust_remote_code}
-    config = read_config(base.folder, name, **trust)
+    config = files.config
     refuse_by_name(config.model_type)
     kept = read_kept_heads(base.folder, name, config)
-    if modality == BOTH:
-        refuse_unseeing(name, config)
-    else:
-        check_modality(name, config, modality)
+    check_modality(name, config, modality)
     tokenizer = target_tokenizer = None
     if modality in {TEXT, BOTH} or config.is_encoder_decoder:
-        spelling = (files.tokenizer_folder, name, config.model_type)
-        tokenizer, target_tokenizer = load_tokenizers(*spelling, **trust)
+        tokenizer, target_tokenizer = files.tokenizers
     shared = {**trust, "local_files_only": True}
     processor = load_processor(modality, base.folder, name, config, tokenizer, **shared)
     how = {"dtype": getattr(torch, options.dtype), **shared, **(spread or place_weights(config, device))}
@@ -104,7 +95,7 @@ def load_checkpoint(
         target_tokenizer,
         modality=modality,
         processor=processor,
-        tower=find_tower(name, model, TEXT if modality == BOTH else modality),
+        tower=find_tower(model, TEXT if modality == BOTH else modality),
         kept=kept,
         quantisation=quantisation,
         scores_pairs=scores_pairs,

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import escape
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from attnprobe.model.folders import (
     find_transformer,
     find_weights,
     hash_file,
-    holds_tokenizer,
     list_descriptions,
     read_object,
     read_sentence_folder,
@@ -72,7 +70,7 @@ class CheckpointFiles:
     @property
     def full_name(self) -> str:
         """Its name in sentences, with its revision."""
-        return f"{self.name} at {self.options.revision}" if self.options.revision else self.name
+        return f"{self.label} at {self.options.revision}" if self.options.revision else self.label
 
     @property
     def label(self) -> str:
@@ -104,11 +102,6 @@ class CheckpointFiles:
             hashes["modules"] = {name: hash_file(path) for name, path in self.sentences.list_files().items()}
         return hashes
 
-    @property
-    def tokenizer_folder(self) -> Path:
-        """That of an adapter's base where the adapter has no tokenizer."""
-        return self.folder if self.base is None or holds_tokenizer(self.folder) else self.base.folder
-
     @cached_property
     def config(self) -> Any:
         """Its configuration; of an adapter, that of its base."""
@@ -122,12 +115,14 @@ class CheckpointFiles:
         return read_config(self.folder, self.full_name, trust_remote_code=self.options.trust_remote_code)
 
     @cached_property
-    def vocabulary(self) -> dict[str, int]:
+    def tokenizers(self) -> tuple[Any, Any]:
+        """Its tokenizer, or that of an adapter's base; and that of targets, where it is another."""
         from attnprobe.model.configuration import load_tokenizers
 
-        place = (self.tokenizer_folder, self.full_name, self.config.model_type)
-        tokenizer: Any = load_tokenizers(*place, trust_remote_code=self.options.trust_remote_code)[0]
-        return tokenizer.get_vocab()
+        is_there = (self.folder / "tokenizer_config.json").is_file()
+        folder = self.folder if self.base is None or is_there else self.base.folder
+        options = {"trust_remote_code": self.options.trust_remote_code}
+        return load_tokenizers(folder, self.full_name, self.config.model_type, **options)
 
 
 def locate(name: str, options: LoadOptions, *, weights: bool = True) -> CheckpointFiles:
@@ -152,10 +147,6 @@ def _find(
     name: str, options: LoadOptions, *, weights: bool
 ) -> tuple[Path, dict[str, Any], SentenceFolder | None]:
     """Find the folder of a transformer or an adapter, its origin, and the folder around it."""
-    if name == DEMO:
-        if options.adapter is not None or options.revision is not None:
-            raise UsageError(f"{DEMO} is within attnprobe, and has no adapter and no revision.")
-        return Path(str(resources.files("attnprobe") / DEMO)), {"folder": "attnprobe/demo"}, None
     if (root := find_local_folder(name)) is not None:
         origin = {"folder": root.resolve().name}
     else:
@@ -200,7 +191,8 @@ def find_run(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> lis
     for other in others:
         configs = [files.config.get_text_config() for files in (first, other)]
         differing = [name for name in _SHAPE if len({getattr(config, name, None) for config in configs}) > 1]
-        if not differing and other.vocabulary != first.vocabulary:
+        vocabularies = [files.tokenizers[0].get_vocab() for files in (first, other)]
+        if not differing and vocabularies[0] != vocabularies[1]:
             differing = ["tokenizers, which read the texts differently"]
         if differing:
             raise UsageError(
@@ -212,12 +204,8 @@ def find_run(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> lis
 
 def _download(name: str, options: LoadOptions, *, weights: bool) -> Path:
     """Fetch a checkpoint, or its adapter; of sentence-transformers, only the folders of its modules."""
-    wanted = [
-        *_WANTED,
-        *(["*.safetensors"] if weights else []),
-        *(["*.bin"] if weights and options.allow_bin else []),
-        *(["*.py"] if options.trust_remote_code else []),
-    ]
+    wanted = [*_WANTED, *["*.safetensors"] * weights, *["*.bin"] * (weights and options.allow_bin)]
+    wanted += ["*.py"] * options.trust_remote_code
     if options.adapter is not None:
         return _fetch(name, options, [f"{escape(options.adapter)}/{pattern}" for pattern in wanted], [])
     root = _fetch(name, options, wanted, ["*/*", _SHARDS_OF_OTHERS])

@@ -1,8 +1,7 @@
 """Every fact about one type of model, of transformers 5.23, and the errors of models that can't be read.
 
 No other file names a type, or what only some types have (``tests/model/test_quirks.py`` looks for them):
-a fact is an entry of a table here, by ``config.model_type`` or by the name under which a model states it, and
-the code that acts on it imports the table. Undocumented names are in ``attnprobe.model.private``.
+facts are by ``config.model_type`` or by the name under which a model states them.
 """
 
 import re
@@ -18,35 +17,27 @@ from attnprobe.errors import ModelError
 from attnprobe.model.private import keep_children
 
 _NO_MAP = "it has no attention map"
-#: The reason to the types of which it is said. Everything else is tried, and refused if the dry run fails.
+#: Types that are refused, by what is said of them; all others are tried, and refused if the dry run fails.
 _REASONS = {
-    f"{_NO_MAP}; it mixes tokens or weighs each once": ("fnet", "mobilevitv2", "mra", "swiftformer", "yoso"),
-    f"{_NO_MAP} over all keys; it attends within blocks": ("longt5", "pegasus_x", "reformer"),
-    "its layers pool the queries, so that queries and keys no longer match tokens": ("funnel",),
-    "its heads subtract one map from another, so that none of them is what they attend to": ("diffllama",),
-    "it reads words and regions as two sequences, with layers of attention between them": ("lxmert",),
-    "it reads characters, and most of its layers attend to spans of them that are no tokens": ("canine",),
-    "each of its layers takes two softmaxes, of the text and of its layout on a page": ("lilt",),
+    f"{_NO_MAP}; it mixes tokens or weighs each once": "fnet mobilevitv2 mra swiftformer yoso",
+    f"{_NO_MAP} over all keys; it attends within blocks": "longt5 pegasus_x reformer",
+    "its layers pool the queries, so that queries and keys no longer match tokens": "funnel",
+    "its heads subtract one map from another, so that none of them is what they attend to": "diffllama",
+    "it reads words and regions as two sequences, with layers of attention between them": "lxmert",
+    "it reads characters, and most of its layers attend to spans of them that are no tokens": "canine",
+    "each of its layers takes two softmaxes, of the text and of its layout on a page": "lilt",
     "its layers part an image into windows, and it does not give the maps of each": (
-        "clap_audio_model",
-        "hiera",
-        "maskformer-swin",
-        "mobilevit",
+        "clap_audio_model hiera maskformer-swin mobilevit"
     ),
-    "it reads videos": ("timesformer", "videomae", "vivit", "vjepa2"),
+    "it reads videos": "timesformer videomae vivit vjepa2",
     "it holds two models; save its encoder, with its tokenizer or processor, as one of its own": (
-        "encoder-decoder",
-        "speech-encoder-decoder",
-        "vision-encoder-decoder",
+        "encoder-decoder speech-encoder-decoder vision-encoder-decoder"
     ),
 }
-#: ``config.model_type`` to the reason.
-REFUSED = {name: reason for reason, names in _REASONS.items() for name in names}
+REFUSED = {name: reason for reason, names in _REASONS.items() for name in names.split()}
 #: Models that read an image and a text, but not as one sequence in which a token stands for the image.
-NOT_TOGETHER = frozenset(
-    ("blip", "bridgetower", "flava", "git", "kosmos-2", "layoutlmv3", "mllama", "vilt", "visual_bert")
-)
-
+NOT_TOGETHER = {"blip", "bridgetower", "flava", "git", "kosmos-2", "layoutlmv3", "mllama", "vilt"}
+NOT_TOGETHER |= {"visual_bert"}
 #: Types that take pad tokens in a text for padding where they are given no mask.
 GUESS_PADDING = frozenset({"flaubert", "t5gemma", "xlm"})
 

@@ -190,9 +190,9 @@ def check_model(
     if spread is not None and importlib.util.find_spec("accelerate") is None:
         raise UsageError("--device-map needs accelerate: pip install accelerate.")
     from attnprobe.model.embedding import choose_prompts
-    from attnprobe.model.folders import DEMO, find_local_folder, find_transformer, find_weights
+    from attnprobe.model.folders import find_local_folder, find_transformer, find_weights
 
-    folder = None if str(model) == DEMO else find_local_folder(str(model))
+    folder = find_local_folder(str(model))
     if folder is not None:
         transformer, sentences = find_transformer(folder, str(model), options.get("adapter"))
         find_weights(transformer, str(model), allow_bin=options.get("allow_bin", False))
@@ -231,8 +231,7 @@ def check_labels(source: OpenSource, task: "TaskOptions") -> OpenSource:
 
 def open_labelled(texts: Texts, labels: Any, task: "TaskOptions", options: Mapping[str, Any]) -> OpenSource:
     """Open texts with their labels, and refuse a task that needs some where there are none."""
-    column = options.get("label_column")
-    return check_labels(open_texts(texts, labels, named=options, label_column=column, find_labels=True), task)
+    return check_labels(open_texts(texts, options, labels, find_labels=True), task)
 
 
 @contextmanager

@@ -99,8 +99,7 @@ def open_text_survey(
         check_standard_input(texts)
 
     def open_source(call: Call) -> OpenSource:
-        named = {**options, "order": call.order}
-        return open_texts(texts, named=named, label_column=options["label_column"], sees=call.sees_text)
+        return open_texts(texts, options, sees=call.sees_text, order=call.order)
 
     return open_survey(name, model, options, open_source)
 

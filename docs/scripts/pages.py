@@ -166,7 +166,7 @@ def commands() -> str:
     command = get_command(make_app(everything=True))
     page = get_docs_for_click(obj=command, ctx=typer.Context(command), name="attnprobe")
     page = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, page)
-    page = re.sub(r"(?m)^Columns:\n((?:  .*\n)+)", r"\n```text\n\1```\n\n", page)
+    page = re.sub(r"(?m)^(Columns.*:)\n((?:  .*\n)+)", r"\n\1\n\n```text\n\2```\n\n", page)
     page = page.replace("```console\n", "```text\n")  # which says how it is used, and is no example
     page = page.partition("## `attnprobe census`")[2]
     return "## `attnprobe census`" + re.sub(r"(?m)^\* `(?:-h, )?--help`.*\n", "", page)

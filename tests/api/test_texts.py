@@ -14,8 +14,7 @@ TEXTS = ["The parcel came late.", "Who rang?", "It was raining, again."]
 
 
 def open_with(texts, labels=None, *, label_column=None, find_labels=False, **options):
-    columns = {"label_column": label_column, "find_labels": find_labels}
-    return open_texts(texts, labels, named=options, **columns)
+    return open_texts(texts, {**options, "label_column": label_column}, labels, find_labels=find_labels)
 
 
 def read(*arguments, **options):
@@ -145,7 +144,7 @@ def test_targets(saved, kind):
     wanted = ["a cat walks", "stop", "never by night"]
     table = attnprobe.census(saved("t5"), TEXTS, targets=kind(wanted), statistics=["entropy"])
     frame = {"text": TEXTS, "goal": wanted}
-    named = {"text_column": "text", "target_column": "goal"}
+    named = {"text_column": "text", "label_column": "goal"}
     assert table.data == attnprobe.census(saved("t5"), frame, statistics=["entropy"], **named).data
 
 

@@ -158,9 +158,7 @@ class TestInterventions:
 
 class TestRefusals:
     def test_text_to_eyes(self, refused, media_model, text):
-        assert "vit reads images; give a folder of images" in refused(
-            "entropy", media_model("vit"), "-d", text
-        )
+        assert "vit reads images; give images with -d" in refused("entropy", media_model("vit"), "-d", text)
 
     def test_a_broken_file(self, refused, media_model, photos, tmp_path):
         shutil.copytree(photos, tmp_path / "photos")

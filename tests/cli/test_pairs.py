@@ -95,7 +95,7 @@ class TestRuns:
         ),
         (
             ("modality", "demo", "-d", "DATA", "--image-column", "image"),
-            "does not read an image as tokens within",
+            "does not read an image as tokens in",
         ),
         (("modality", "MODEL", "-d", "DATA", "--image-column", "shown"), "has no column 'shown'"),
         (("modality", "MODEL", "-d", "DATA", "--max-length", "12"), "gives more than the 12 tokens of a"),

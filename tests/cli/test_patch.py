@@ -113,7 +113,7 @@ def test_what_ships_with_attnprobe(invoke, causal):
     assert {row["n"] for row in rows(out)} == {"36"}
     assert "m is the logit of the answer" in error
     code, _, error = invoke("patch", "demo", "--label-column", "answer")
-    assert (code, "name none" in error) == (2, True)
+    assert (code, "leave out --label-column" in error) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_parts_of_a_document_come_together_in_their_order():
         assert places == sorted(places)
         assert len(parts) == 1 or len(parts) == 12
     for number in (1, 4, 9):
-        drawn = draw_documents(documents, number, 3, lambda one: one.part_of)
+        drawn = draw_documents(documents, number, 3)
         assert sorted(one.text for one in drawn) == sorted(flat(found[:number]))
 
 

@@ -83,7 +83,7 @@ def test_weights_behind_a_prefix(folder):
         ("a" * 10_000, {}, "(10,002 letters) is neither a folder here nor a possible name"),
         ("/nowhere/at/all", {}, "There is no folder"),
         ("LOOP", {}, "There is no folder"),
-        ("demo", {"revision": "main"}, "demo is within attnprobe, and has no adapter and no revision"),
+        ("demo", {"adapter": "x"}, "--adapter: choose one of the adapters in demo, which are none"),
     ],
 )
 def test_names_that_lead_nowhere(tmp_path, name, options, said):

@@ -118,7 +118,7 @@ class TestTexts:
         assert (note in said) == bool(before)
 
     def test_an_unknown_prompt(self, folder, saved, monkeypatch):
-        monkeypatch.setattr(load, "load_tokenizers", None)  # nothing is loaded
+        monkeypatch.setattr(load, "read_weights", None)  # nothing is loaded
         with pytest.raises(AttnprobeError, match=r"no such prompt; it knows query and passage, or none"):
             attnprobe.census(str(folder), TEXTS, prompt="question")
         with pytest.raises(AttnprobeError, match=r"bert has no such prompt; it has no prompts"):

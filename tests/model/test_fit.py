@@ -118,5 +118,5 @@ class TestNoTokenizer:
             shutil.copy(saved("bert") / name, tmp_path / name)
         if left:
             (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
-        with pytest.raises(AttnprobeError, match=r"holds no tokenizer \(such as .* copy the files"):
+        with pytest.raises(AttnprobeError, match=r"no tokenizer that loads \(such as .* copy the files"):
             load_checkpoint(str(tmp_path))

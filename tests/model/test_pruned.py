@@ -178,7 +178,7 @@ class TestRemoved:
         checkpoint = Checkpoint("conv", model, tokenizer)
         expected = gated(checkpoint, lambda: checkpoint.forward(INPUTS))
         assert relative_difference(remove_heads(checkpoint, KEEP).forward(INPUTS), expected) < 1e-6
-        with pytest.raises(UnsupportedModelError, match=r"output.dense is a Conv1D\); leave out --physical"):
+        with pytest.raises(UnsupportedModelError, match=r"it has a Conv1D .*\); leave out --physical"):
             remove_heads(checkpoint, KEEP, physical=True)
 
     def test_a_fused_projection_in_another_order(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.kinds import PARTS, Kind, infer_kind
+from attnprobe.corpus.batch import find_sight
 from attnprobe.corpus.media import BOTH
 from attnprobe.model.check.architecture import Architecture, describe_skipped_layers, find_attending_layers
 from attnprobe.model.check.places import find_grid
@@ -29,7 +30,7 @@ from attnprobe.model.check.trace import (
     trace_pass,
 )
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.processing import SeeingProcessor, find_sight
+from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.quirks import (
     HEAD_WIDTHS,
     AttentionSinkError,

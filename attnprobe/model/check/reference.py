@@ -29,7 +29,7 @@ OTHER_STATES = (
 #: How the other of an image and a text is named.
 _NAMING = {
     "text": "name the column of images with --image-column",
-    "image": "name the column of captions with --text-column",
+    "image": "name a table of both with --dataset, such as the metadata.csv of a folder",
 }
 #: For each kind (None, where no decoder is beside an encoder), the maps of its layers.
 _Maps = dict[Kind | None, tuple[Tensor, ...]]
@@ -79,7 +79,7 @@ def run_untouched(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> Refer
     def convert(change: Callable[[Tensor], Tensor]) -> _Maps:
         return {kind: tuple(map(change, layers)) for kind, layers in maps.items()}
 
-    batch = len(next(iter(inputs.values())))
+    batch = len(untouched)
     maps = convert(lambda rows: spread_maps(checkpoint.body, rows))
     maps = convert(lambda rows: Form(batch, windows=len(rows) // batch).by_head(rows))
     every = list(chain(*maps.values()))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnprobe.corpus.batches import stack_inputs, stack_pairs
+from attnprobe.corpus.batches import join_inputs
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Frame, Tokenizer
 from attnprobe.errors import first_line
@@ -47,8 +47,7 @@ def draw_probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
         ids = _draw_tokens(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)
         inputs = {"input_ids": ids}
     else:
-        stack = stack_pairs if checkpoint.modality == BOTH else stack_inputs
-        inputs = stack([processor.noise(number) for number in range(2)])
+        inputs = join_inputs([processor.noise(number) for number in range(2)])
     if checkpoint.decodes and checkpoint.modality != BOTH:
         tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
         targets = _draw_tokens(checkpoint, tokenizer, PROBE_TARGETS, checkpoint.longest_target)
