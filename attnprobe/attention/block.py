@@ -166,7 +166,7 @@ class AttentionBlock:
         stop = first + diagonal.shape[2]
         if not keys.all_kept:
             diagonal = diagonal.where(keys.kept[:, None, first + ahead : stop + ahead], torch.nan)
-        values = torch.nn.functional.pad(diagonal, (first, queries - stop), value=torch.nan)
+        values = torch.constant_pad_nd(diagonal, (first, queries - stop), torch.nan)
         if behind and keys.mixed is not None:  # but for tokens of an image that see each other
             values = values.where(keys.mixed.ahead[:, None, self.span] >= offset, torch.nan)
         return values

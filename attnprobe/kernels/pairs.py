@@ -74,7 +74,7 @@ def _diverge_heads(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tensor:
         middle = 0.5 * (p[:, g : g + 1] + r[:, those])
         ends = 0.5 * (ours[:, g : g + 1] + theirs[:, those])
         parts.append(ends - torch.special.xlogy(middle, middle).sum(-1))
-    return torch.cat(parts, 1)
+    return torch.cat(parts, 1).clamp_min(0)
 
 
 def pairwise_divergence(p: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ def pairwise_divergence(p: Tensor) -> Tensor:
     >>> pairwise_divergence(torch.eye(2).view(1, 2, 1, 2))
     tensor([[[0.6931]]])
     """
-    return _diverge_heads(p, p).clamp_min(0)
+    return _diverge_heads(p, p)
 
 
 #: Divergences below this, in nats, are rounding: equal rows give exactly 0.
@@ -117,7 +117,7 @@ def divergence_between(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tenso
         (batch, head, query).
     """
     values = _diverge_heads(p, r, numbered=numbered)
-    return values.masked_fill(values < ROUNDING, 0)
+    return values.masked_fill_(values < ROUNDING, 0)
 
 
 def find_lowest_visible(kind: torch.dtype) -> float:

@@ -179,7 +179,7 @@ def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary:
         return _summary_torch(p, features, offset)
     batch, heads, queries, keys = p.shape
     width = -(-keys // LANES) * LANES
-    padded = torch.nn.functional.pad(features, (0, width - keys)).contiguous()
+    padded = (torch.constant_pad_nd(features, (0, width - keys)) if width > keys else features).contiguous()
     out = torch.empty(4 + features.shape[1], batch, heads, queries)
     distances = _distances(1 << max(width, offset + queries).bit_length())
     inputs = p.contiguous().numpy(), padded.numpy(), distances, offset

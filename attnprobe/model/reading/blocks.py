@@ -73,8 +73,8 @@ def multi_head_attention(
     return functional.linear(joined, given.out_proj_weight, given.out_proj_bias), None
 
 
-#: Probabilities in a block: 1.5 MiB of float32, so that scores and probabilities stay in cache.
-BLOCK_CPU = 393_216
+#: Probabilities in a block: 3 MiB of float32, so that scores and probabilities stay in cache.
+BLOCK_CPU = 786_432
 #: On an accelerator, launching kernels costs more than cache misses.
 BLOCK_ACCELERATOR = 33_554_432
 #: A block has at least this many queries, or matrix products become slow.
@@ -121,7 +121,7 @@ def attend_in_blocks(
     for members, span in iterate_blocks(batch, heads, queries, key.shape[2], query):
         if not span.start:  # one tensor for all queries of a sequence, so that what is made of it can be kept
             asking, keys, values = query[members], key[members], value[members]
-        scores = _multiply(asking[:, :, span], keys, scale, room)
+        scores = _multiply(asking[:, :, span], keys.mT, scale, room)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         for extra in (attention_mask, position_bias):
@@ -165,10 +165,10 @@ def attend_at_once(module: Any, *given: Any, **options: Any) -> Tensor:
     return attend_in_blocks(*given, sinks=sinks, **known)
 
 
-def _multiply(query: Tensor, key: Tensor, scale: float, room: Tensor | None) -> Tensor:
-    """Multiply (batch, head, query, width) by (batch, head, key, width), into ``room`` if there is one."""
+def _multiply(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None) -> Tensor:
+    """Multiply (batch, head, query, width) by (batch, head, width, key), into ``room`` if there is one."""
     batch, heads, queries, width = query.shape
-    shape = batch * heads, queries, key.shape[2]
+    shape = batch * heads, queries, keys_last.shape[3]
     if room is not None:
         if room.numel() < math.prod(shape):
             room.resize_(math.prod(shape))
@@ -176,7 +176,7 @@ def _multiply(query: Tensor, key: Tensor, scale: float, room: Tensor | None) -> 
     scores = torch.baddbmm(
         query.new_empty(1, 1, 1) if room is None else room,
         query.reshape(batch * heads, queries, width),
-        key.reshape(batch * heads, shape[2], width).mT,
+        keys_last.reshape(batch * heads, width, shape[2]),
         beta=0,
         alpha=scale,
         out=room,
