@@ -69,8 +69,6 @@ def __getattr__(name: str) -> Any:
         return version("attnprobe")
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
-    elif name.startswith("__") and name != "__all__":
-        raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
     else:
         commands = import_module("attnprobe.commands").COMMANDS
         if name == "__all__":

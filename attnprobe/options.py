@@ -87,18 +87,11 @@ class ModelOptions(TypedDict, total=False):
 
     revision: Annotated[str | None, model_option("Branch, tag or commit on the hub.", free=True)]
     trust_remote_code: Annotated[bool, model_option("Run Python code that the checkpoint brings along.")]
-    base: Annotated[
-        str | None,
-        model_option("What an adapter was trained on. Default: what the adapter names.", hidden=True),
-    ]
+    base: Annotated[str | None, model_option("The model that an adapter was trained on.", hidden=True)]
     adapter: Annotated[str | None, model_option("Which adapter of a folder that holds several.", hidden=True)]
     prompt: Annotated[
         str | None,
-        model_option(
-            "Which prompt of an embedding model stands before each text; none for no prompt. "
-            "Default: its usual one.",
-            hidden=True,
-        ),
+        model_option("Which prompt of an embedding model, or none. Default: its usual one.", hidden=True),
     ]
     allow_bin: Annotated[bool, model_option("Read pickled weights (.bin), which can run code.", hidden=True)]
     random_weights: Annotated[
@@ -106,13 +99,8 @@ class ModelOptions(TypedDict, total=False):
     ]
     device: Annotated[str, model_option("auto, cpu, cuda, cuda:0 or mps.", default="auto")]
     device_map: Annotated[
-        str | dict[str, Any] | None,
-        model_option(
-            "Spread a large model over GPUs, processor and disk: auto, balanced, balanced_low_0 or "
-            "sequential; needs accelerate.",
-            line=Literal["auto", "balanced", "balanced_low_0", "sequential"] | None,
-            hidden=True,
-        ),
+        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, Any] | None,
+        model_option("Spread a model by accelerate: auto, balanced, ... or sequential.", hidden=True),
     ]
     dtype: Annotated[
         str,
@@ -129,8 +117,7 @@ class ModelOptions(TypedDict, total=False):
     workers: Annotated[
         int | None,
         model_option(
-            "Batches in flight at the same time, for speed. Default: as threads, up to 8; 1 on an "
-            "accelerator.",
+            "Batches at a time, for speed. Default: as threads, up to 8; 1 on an accelerator.",
             low=1,
             high=1024,
             free=True,
@@ -138,10 +125,7 @@ class ModelOptions(TypedDict, total=False):
         ),
     ]
     progress: Annotated[
-        "bool | Progress",
-        model_option(
-            default=False, doc="True for a bar, or an object that is told how far it is.", free=True
-        ),
+        "bool | Progress", model_option(default=False, doc="True for a bar, or an object to tell.", free=True)
     ]
 
 
@@ -169,30 +153,21 @@ class TextOptions(HubOptions, total=False):
 
     text_column: Annotated[str | None, text_option("Column of the text: its name, or its number from 1.")]
     text_pair_column: Annotated[str | None, text_option("Column of the second text of a pair.")]
-    no_header: Annotated[
-        bool, text_option("The first row of a table is data: number its columns from 1.", hidden=True)
-    ]
+    no_header: Annotated[bool, text_option("The first row is data: columns are numbers from 1.", hidden=True)]
     document_column: Annotated[
         str | None,
         text_option(
-            "Column of documents: its rows of one value are parts of one, and standard errors are over "
-            "documents. Default: as the format has it, or each row.",
+            "Column that says which rows are parts of one document, over which standard errors are. "
+            "Default: as the format has it, or each row.",
             hidden=True,
         ),
     ]
-    max_length: Annotated[
-        int | None, text_option("Tokens in a window. Default: what the model takes.", low=1)
-    ]
+    max_length: Annotated[int | None, text_option("Tokens in a window. Default: the model's.", low=1)]
     truncate: Annotated[bool, text_option("Keep only the first window of a document.", hidden=True)]
-    limit: Annotated[
-        int | None, text_option("Read only the first N documents.", flags=("--limit", "-L"), low=1)
-    ]
+    limit: Annotated[int | None, text_option("Read the first N documents.", flags=("--limit", "-L"), low=1)]
     sample: Annotated[int | None, text_option("Draw N documents at random.", metavar="N", low=1)]
     seed: Annotated[int, text_option("Seed of all that is drawn.", default=42, low=0, hidden=True)]
-    batch_tokens: Annotated[
-        int | None,
-        text_option("Tokens in a batch, for speed. Default: as the device.", low=1, hidden=True),
-    ]
+    batch_tokens: Annotated[int | None, text_option("Tokens in a batch, for speed.", low=1, hidden=True)]
 
 
 class PartOptions(TypedDict, total=False):
@@ -200,11 +175,7 @@ class PartOptions(TypedDict, total=False):
 
     part: Annotated[
         str | None,
-        text_option(
-            "Read part K of N, every N-th document; merge adds up the tables of all.",
-            metavar="K/N",
-            hidden=True,
-        ),
+        text_option("Read every N-th document from the K-th; merge adds up all.", metavar="K/N", hidden=True),
     ]
 
 
@@ -229,8 +200,8 @@ class ImageOptions(TypedDict, total=False):
     image_column: Annotated[
         str | None,
         text_option(
-            "Column of images that a model reads with the text: paths, bytes or base64; none for text "
-            "alone. Default: image, image_path or file_name.",
+            "Column of images beside the text: paths, bytes or base64; or none. Default: image, image_path "
+            "or file_name.",
             hidden=True,
         ),
     ]
@@ -242,9 +213,9 @@ class FrequencyOptions(TypedDict, total=False):
     frequencies: Annotated[
         Path | str | None,
         text_option(
-            "Lines of a token, a tab and its frequency, to decide what is rare. Default: the text's.",
-            hidden=True,
+            "Lines of a token, a tab and its frequency, for what is rare. Default: the text.",
             metavar="FILE",
+            hidden=True,
             reads="data",
         ),
     ]
@@ -291,8 +262,7 @@ class TaskOptions(TypedDict, total=False):
     """What the model is asked to do while its heads are switched."""
 
     objective: Annotated[
-        Objective | None,
-        Option("Task of the model. Default: as its head and the labels say.", metavar="TASK"),
+        Objective | None, Option("Task. Default: as the model's head and the labels say.", metavar="TASK")
     ]
     label_column: Annotated[
         str | None,
@@ -304,10 +274,7 @@ class TaskOptions(TypedDict, total=False):
             "words ner_tags, tags, pos_tags, upos, labels or label; of question and context, answers.",
         ),
     ]
-    force_head: Annotated[
-        bool,
-        Option("Make up a head that the checkpoint has not; its numbers mean little.", hidden=True),
-    ]
+    force_head: Annotated[bool, Option("Make up the task's head; numbers mean little.", hidden=True)]
 
 
 class MetricOptions(TypedDict, total=False):
@@ -341,7 +308,7 @@ class ResumeOptions(TypedDict, total=False):
     resume: Annotated[
         Path | str | None,
         output_option(
-            "Keep the run's state in this file, and go on from it after Ctrl-C or a crash.",
+            "Keep the run's state here; go on from it after Ctrl-C or a crash.",
             metavar="STATE",
             free=True,
         ),
@@ -352,9 +319,7 @@ class Saying(TypedDict, total=False):
     """What is told on standard error."""
 
     quiet: Annotated[bool, output_option("Say nothing but errors.", flags=("--quiet", "-q"))]
-    verbose: Annotated[
-        bool, output_option("Show the traceback of an error.", flags=("--verbose", "-v"), hidden=True)
-    ]
+    verbose: Annotated[bool, output_option("Show tracebacks.", flags=("--verbose", "-v"), hidden=True)]
     no_progress: Annotated[bool, output_option("Show no progress bar.", hidden=True)]
 
 
@@ -364,9 +329,7 @@ class TableOutput(Saying, total=False):
     output: Annotated[Path | None, path_option(f"Write a file: {either(FORMATS, before='.')}.")]
     format: Annotated[
         Format | None,
-        output_option(
-            f"table, {either(FORMATS)}. Default: a table on a terminal, csv in a pipe.", hidden=True
-        ),
+        output_option(f"table, {either(FORMATS)}. Default: table; in a pipe csv.", hidden=True),
     ]
     only: Annotated[
         str | None, output_option("Write these columns alone, with errors and keys.", metavar="COLUMN,...")
@@ -407,11 +370,7 @@ class SurveyOptions(
     ]
     queries: Annotated[
         Literal["text", "image"] | None,
-        text_option(
-            "Count only queries of the text, or of the image, of a model that reads both together.",
-            metavar="text|image",
-            hidden=True,
-        ),
+        text_option("Count only queries of the text, or of the image.", metavar="text|image", hidden=True),
     ]
 
 

@@ -86,7 +86,7 @@ class Option:
         """Refuse a word that is none of the choices, and a number out of bounds."""
         kinds = get_args(self.type) if get_origin(self.type) in {Union, UnionType} else (self.type,)
         words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-        if words and value not in (*words, self.default):
+        if words and isinstance(value, str | NoneType) and value not in (*words, self.default):
             raise UsageError(f"{self.keyword} must be one of {', '.join(words)}, not {value!r}.")
         if isinstance(value, int | float):
             flag = max(self.flags, key=len)

@@ -45,6 +45,21 @@ FORMATS = {
     ),
     '    ".csv": read_csv,': '    ".csv": read_csv,\n    ".md": read_paragraphs,',
 }
+#: A kind of picture and a role, each in the tables that know them.
+PICTURE = {
+    '    "atlas",\n': '    "atlas",\n    "bare",\n',
+    '= ("atlas", ': '= ("atlas", "bare", ',
+}
+FIGURE = {
+    "FIGURES: Mapping[PictureKind, Figure] = {\n": (
+        'FIGURES: Mapping[PictureKind, Figure] = {\n    "bare": Grid(fits=place_heads),\n'
+    ),
+}
+MARK = {'    "broad": RoleMark': '    "local": RoleMark("E", "#000080"),\n    "broad": RoleMark'}
+CRITERION = {
+    '    "broad": 0.6,\n': '    "broad": 0.6,\n    "local": 0.5,\n',
+    "    BROAD,\n": '    Criterion("local", {"diagonal_excess": "local"}),\n    BROAD,\n',
+}
 DATA = '''
 from attnprobe.corpus.cells import Row, make_table
 from attnprobe.corpus.streams import decode_lines
@@ -96,9 +111,20 @@ def sharpest(model: ModelArgument, texts: TextsArgument = None, *,
 
 
 def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]]):
-    """An objective and a metric, formats of tables and data, a statistic, a command: a file each."""
+    """An objective and a metric, formats of tables and data, a statistic, a command, an option: a file each.
+
+    A picture and a role are lines of tables.
+    """
     copy, run = package_copy
-    for path, changes in {copy / "tasks.py": TASKS, copy / "corpus" / "rows.py": FORMATS}.items():
+    lines = {
+        copy / "tasks.py": TASKS,
+        copy / "corpus" / "rows.py": FORMATS,
+        copy / "reports" / "charts" / "kinds.py": PICTURE,
+        copy / "reports" / "charts" / "figures.py": FIGURE,
+        copy / "table" / "naming.py": MARK,
+        copy / "statistics" / "role_table.py": CRITERION,
+    }
+    for path, changes in lines.items():
         content = path.read_text("utf-8")
         for old, new in changes.items():
             assert content.count(old) == 1
@@ -125,3 +151,8 @@ def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]])
     rows = run("sharpest", "demo", "--limit", "4", "--count", "2", "-q").splitlines()
     assert rows[0].startswith("model,dataset,layer,head,n,entropy")
     assert {row.split(",")[2] for row in rows[1:]} == {"0"}
+
+    table = copy.parent / "roles.csv"
+    run("roles", "demo", "--limit", "30", "-o", str(table), "-q")
+    assert ",local,diagonal_excess," in table.read_text("utf-8")
+    assert run("plot", str(table), "--kind", "bare", "--only", "value", "-q").startswith("<svg")

@@ -3,9 +3,7 @@
 import re
 import signal
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from inspect import Parameter, Signature
 from typing import Annotated, Any, get_args
@@ -15,11 +13,12 @@ import typer
 from attnprobe import commands
 from attnprobe.cli.output import run_command
 from attnprobe.cli.stopping import ENDED, stopping
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
+from attnprobe.errors import AttnprobeError, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.options import MODEL, OUTPUT, TEXT
 from attnprobe.registry import Option
 from attnprobe.reports.streams import discard_the_rest
+from attnprobe.session.session import forward_warnings
 from attnprobe.table.cells import clean
 
 #: The exit code after Ctrl-C. Typer turns the interrupt into it before we see it.
@@ -115,7 +114,7 @@ def run(words: Sequence[str]) -> int:
     stopping.begin(words)
     code: Any
     try:
-        with _print_warnings(words):
+        with forward_warnings(_print_warning):
             app = make_app(everything=_EVERYTHING in words)
             code = app(args=list(words), prog_name="attnprobe", standalone_mode=False)
     except SystemExit as leaving:
@@ -133,21 +132,9 @@ def run(words: Sequence[str]) -> int:
     return int(code or 0)
 
 
-@contextmanager
-def _print_warnings(words: Sequence[str]) -> Iterator[None]:
-    """Print what a command warns of, unless it is to be quiet."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", AttnprobeWarning)
-        others = warnings.showwarning
-
-        def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
-            if not issubclass(category, AttnprobeWarning):
-                others(message, category, *place, **more)
-            elif not {"-q", "--quiet"} & set(words):
-                print(f"attnprobe: {clean(str(message))}", file=sys.stderr)
-
-        warnings.showwarning = show
-        yield
+def _print_warning(sentence: str) -> None:
+    if not {"-q", "--quiet"} & set(stopping.words):
+        print(f"attnprobe: {clean(sentence)}", file=sys.stderr)
 
 
 def _complain(error: Exception, words: Sequence[str]) -> int:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
 from attnprobe.run.record import record_versions
 from attnprobe.session.roles import list_gold, name_columns, open_sources, request_roles
-from attnprobe.session.session import Call, check_labels, describe_call, load_model, read_first, read_task
+from attnprobe.session.session import Call, check_labels, describe_call, read_first, read_task
 from attnprobe.session.survey import check_groups
 from attnprobe.session.texts import identify_source, open_gold, open_texts, open_to_replay
 from attnprobe.table.destination import read_description
@@ -169,8 +169,7 @@ class Sections:
         return open_texts(self.texts, self.roles)
 
     def _load(self, kind: str) -> Any:
-        self.progress.stage("loading", None)
-        return load_model(self.model, self.call.tokenizer, self.call.load, kind)
+        return replace(self.call, progress=self.progress).load_checkpoint(modality=kind)
 
     def measure_together(self, sections: Sequence[str]) -> dict[str, HeadTable]:
         """Measure sections in one pass over the texts."""
@@ -196,8 +195,9 @@ class Sections:
             return TableRequest([corpus], source.name, facts, tabulation)
 
         names = list_tables(sections)
+        workers = self.options["workers"]
         results = survey_corpora(
-            checkpoint, [request(name) for name in names], workers=call.workers, progress=self.progress
+            checkpoint, [request(name) for name in names], workers=workers, progress=self.progress
         )
         return {name: result.table for name, result in zip(names, results, strict=True)}
 
@@ -225,8 +225,7 @@ class Sections:
 
         source, reading = self._open(), self.call.corpus
         if source.kind != "text":
-            kind = {"image": "an image", "sound": "a sound"}.get(source.kind)
-            return [], f"`attnprobe view` shows all heads on {kind}." if kind else "Videos are not shown."
+            return [], f"`attnprobe view` shows all heads on one {source.kind}."
         checkpoint = self._load("text")
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
         chosen, note = choose_sentences(documents, checkpoint.tokenizer)

@@ -1,8 +1,6 @@
 """Commands that measure where heads look, and how they relate: one pass over texts, images or sound."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from attnprobe.errors import UsageError
@@ -15,14 +13,11 @@ from attnprobe.options import (
     text_option,
 )
 from attnprobe.registry import Option, command, split_names
-from attnprobe.session.survey import TextSurvey, open_text_survey
+from attnprobe.session.survey import open_text_survey
 
 if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable
-
-#: Families of what is attended to, beside which --weights shows the length of what heads carry.
-_WITH_LENGTHS = ("special", "modality")
 
 
 @command(TableOutput)
@@ -49,10 +44,6 @@ def census(
             "map_rank, mixing. What the model does not give is left out, and a note says so.",
         ),
     ] = False,
-    targets: Annotated[
-        Sequence[str] | None,
-        Option(doc="For each text, what the decoder beside an encoder reads; by default the text itself."),
-    ] = None,
     **options: Unpack[CensusOptions],
 ) -> "HeadTable":
     """What does every head look at?
@@ -87,14 +78,7 @@ def census(
       attnprobe census t5-small -d pairs.tsv --text-column en --label-column de
 
     Returns:
-        One row a head, layers and heads counted from 0. ``NAME_se`` is a standard error over documents, and
-        ``n`` the number of sequences.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
-
-    Warns:
-        AttnprobeWarning: Of what is worth knowing, such as texts that were cut.
+        One row a head, layers and heads counted from 0.
 
     >>> table = census("demo", ["The parcel came late."], statistics=["entropy"])
     >>> list(table.data)
@@ -106,8 +90,6 @@ def census(
         )
     names = split_names(statistics)
     with open_text_survey("census", model, texts, options) as survey:
-        if targets is not None:
-            _add_targets(survey, texts, targets)
         from attnprobe.statistics import registry
 
         chosen = registry.every_statistic_of_heads() if everything else registry.choose(names)
@@ -119,23 +101,13 @@ def census(
         return survey.measure(chosen, rows, as_far_as_possible=everything)
 
 
-def _add_targets(survey: TextSurvey, texts: Any, targets: Sequence[str]) -> None:
-    if texts is None or survey.source.kind != "text" or isinstance(texts, str | Path):
-        raise UsageError("targets go with a list of texts; of a file, name --label-column.")
-    documents = list(survey.source.documents)
-    if len(documents) != len(targets):
-        raise UsageError(f"There are {len(documents)} texts, but {len(targets)} targets.")
-    pairs = zip(documents, targets, strict=True)
-    survey.take([replace(document, label=target) for document, target in pairs], labelled=True)
-
-
 def _survey_family(name: str, model: Any, texts: Any, options: Mapping[str, Any]) -> "HeadTable":
     """Survey texts for one family of the census."""
     with open_text_survey(name, model, texts, options) as survey:
         from attnprobe.statistics.registry import census_statistics, select_statistics
 
         chosen = census_statistics(name)
-        if name in _WITH_LENGTHS and options["weights"] != "attention":
+        if name in {"special", "modality"} and options["weights"] != "attention":  # lengths of the same
             chosen += select_statistics("norm")
         return survey.measure(chosen)
 
@@ -187,7 +159,6 @@ def positional(
     Examples:
       attnprobe positional demo
       attnprobe positional demo --control
-      attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
     """
     if not control:
         return _survey_family("positional", model, texts, options)
@@ -378,7 +349,6 @@ def rank(
 
     Examples:
       attnprobe rank demo
-      attnprobe rank bert-base-uncased -d articles.jsonl --content-only
       attnprobe rank gpt2 -d corpus.txt --max-length 512 --map-rank -o rank.csv
 
     References:

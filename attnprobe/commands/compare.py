@@ -32,7 +32,6 @@ from attnprobe.run.record import record_versions
 from attnprobe.session.session import (
     check_labels,
     describe_call,
-    load_model,
     open_call,
     parse_layers,
     read_first,
@@ -97,7 +96,6 @@ def compare(
         ),
     ],
     texts: TextsArgument = None,
-    labels: LabelsArgument = None,
     *,
     revisions: Revisions = None,
     measure: Annotated[
@@ -122,10 +120,11 @@ def compare(
     """What did fine-tuning change in the heads?
 
     Both models read the same batches, each once. Models with different tokenizers are compared word
-    by word; models of different shapes head by nearest head.
+    by word; models of different shapes head by nearest head, which columns _b are then about.
 
     Columns:
-      jsd              how differently heads of one number attend, 0 to 0.693 nats
+      jsd              how differently heads of one number attend, query by
+                       query, 0 to 0.693 nats
       nearest_layer, nearest_head, jsd_nearest
                        the head of the second model that attends most alike
       matched_layer, matched_head, jsd_matched, cka_matched
@@ -141,11 +140,6 @@ def compare(
       attnprobe compare seed-1 seed-2 --match outputs -d corpus.txt
       attnprobe compare my-org/my-model --revisions step1000,step2000
       attnprobe compare demo demo -L 20
-
-    Notes:
-        ``jsd`` is taken query by query. Where the models have other numbers of layers or heads, columns
-        ``_b`` are about the nearest head. ``labels`` are the target texts that the decoders of
-        encoder-decoder models read, by default the texts themselves.
 
     References:
         Lin (1991), Divergence measures based on the Shannon entropy; Kornblith, Norouzi, Lee and Hinton
@@ -168,8 +162,7 @@ def compare(
     within: Any = {"outputs": "model", "outputs-layer": "layer"}.get(match or "", match)
     models, known = [one for one, _ in pair], tokenizers or [None, None]
     with open_call(options, *models, tokenizers=known) as call:
-        texts, labels = replay(texts), replay(labels)
-        texts, source = open_to_replay(texts, options, labels)
+        texts, source = open_to_replay(replay(texts), options)
         source = read_first(source)
         from attnprobe.findings.comparison import tabulate_heads
         from attnprobe.statistics.registry import choose
@@ -179,17 +172,16 @@ def compare(
 
         names = None if measure == "census" else split_names(measure)
         statistics = apply_weights(choose(names), options["weights"])
-        call.progress.stage("loading", None)
         checkpoints = []
         for (one, revision), tokenizer in zip(pair, known, strict=True):
-            load = replace(call.load, revision=revision) if isinstance(one, str | Path) else call.load
-            checkpoint = load_model(one, tokenizer, load, source.kind)
-            if revision is not None and revision != call.load.revision:
+            given = {**call.options, "tokenizer": tokenizer, "revision": revision}
+            checkpoint = replace(call, model=one, options=given).load_checkpoint(modality=source.kind)
+            if revision is not None and revision != call.options["revision"]:
                 checkpoint = replace(checkpoint, name=f"{checkpoint.name}@{revision}")
             checkpoints.append(checkpoint)
 
         def reopen() -> Iterator[Any]:  # only where the second checkpoint has other tokens
-            yield from open_to_replay(texts, options, labels)[1].documents
+            yield from open_to_replay(texts, options)[1].documents
 
         comparison = compare_checkpoints(
             _tell_apart(checkpoints[0], checkpoints[1], models),
@@ -201,7 +193,7 @@ def compare(
             match=within,
             dataset=source.name,
             facts={"command": describe_call("compare"), "dataset": source.described},
-            labelled=labels is not None or options["label_column"] is not None,
+            labelled=options["label_column"] is not None,
             **call.run,
         )
         if layers is None:
@@ -297,9 +289,6 @@ def dynamics(
       attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --by step -o settling.csv
       attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --measure prune
       attnprobe dynamics demo demo --steps 0,100 -L 20 --measure entropy
-
-    Returns:
-        The rows of the measure's own table with a column ``step``; its record holds that of every checkpoint.
 
     References:
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.

@@ -7,15 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from attnprobe.errors import UsageError
-from attnprobe.options import (
-    DEFAULTS,
-    MetricOptions,
-    ModelOptions,
-    ResumeOptions,
-    TableOutput,
-    TaskOptions,
-    TextOptions,
-)
+from attnprobe.options import DEFAULTS, ScoreOptions, TableOutput
 from attnprobe.registry import Option, command
 from attnprobe.run.record import record_versions
 from attnprobe.session.session import describe_call, make_session, open_call, read_first, read_task
@@ -27,17 +19,12 @@ from attnprobe.table.table import HeadTable
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.corpus.tokenizer import Tokenizer
     from attnprobe.findings.sides import PairedSides, TableSide
     from attnprobe.session.texts import Texts
     from attnprobe.statistics.statistic import Statistic
 
 #: How many heads that disagree a terminal shows.
 _SHOWN = 10
-
-
-class CorrelateOptions(ModelOptions, TextOptions, TaskOptions, MetricOptions, ResumeOptions, total=False):
-    """A task over the data of two domains."""
 
 
 @command(TableOutput)
@@ -77,8 +64,7 @@ def correlate(
     by: Annotated[
         Literal["model", "head"], Option("One row, or one for each head, those that disagree most first.")
     ] = "model",
-    tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
-    **options: Unpack[CorrelateOptions],
+    **options: Unpack[ScoreOptions],
 ) -> "HeadTable":
     """Do the same heads matter on other data?
 
@@ -117,14 +103,16 @@ def correlate(
         first = _read_side(in_domain, "the first table", column)
         pair = PairedSides.of(first, _read_side(out_domain, "the second table", column), across=across_models)
         record: dict[str, Any] = {"command": describe_call("correlate"), **record_versions()}
-        record |= {"in_domain": _describe(in_domain), "out_domain": _describe(out_domain)}
+        tables: dict[str, Any] = {"in_domain": in_domain, "out_domain": out_domain}
+        for name, table in tables.items():
+            read = isinstance(table, str | Path)
+            record[name] = describe_table(Path(table)) if read else {"name": table.title}
     else:
         if column is not None:
             raise UsageError("--column is for tables; with a MODEL, --measure says what is compared.")
         if across_models:
             raise UsageError("--across-models is for tables.")
-        given = {**options, "tokenizer": tokenizer}
-        pair, record = measure_domains(model, in_domain, out_domain, measure or "gradient", given)
+        pair, record = measure_domains(model, in_domain, out_domain, measure or "gradient", options)
     if by == "head":
         return tabulate_disagreement(pair, record)
     return replace(correlate_sides(pair, record), below=partial(tabulate_disagreement, pair, record, _SHOWN))
@@ -143,7 +131,7 @@ def measure_domains(
         raise UsageError("With a model, give texts; two tables are compared without one.")
     check_standard_input(*(one for one in (in_domain, out_domain) if isinstance(one, str)))
     with open_call(options, model) as call:
-        task = read_task(options, None)
+        task = read_task(options)
         sides = in_domain, out_domain
         inside, outside = (read_first(open_texts(one, options, find_labels=True)) for one in sides)
         from attnprobe.intervention.importance import measure_sides
@@ -162,10 +150,6 @@ def _read_side(table: Any, name: str, column: str | None) -> "TableSide":
     if not isinstance(table, HeadTable):
         raise UsageError(f"{name} is no table of heads; {MODEL_IS_MISSING}")
     return TableSide.from_table(table, name, column)
-
-
-def _describe(table: Any) -> dict[str, str]:
-    return describe_table(Path(table)) if isinstance(table, str | Path) else {"name": table.title}
 
 
 @command(TableOutput)

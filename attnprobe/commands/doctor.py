@@ -14,7 +14,7 @@ from attnprobe.options import (
 )
 from attnprobe.registry import command
 from attnprobe.run.record import record_versions
-from attnprobe.session.session import check_model, describe_call, load_model, open_call, read_first
+from attnprobe.session.session import check_model, describe_call, open_call, read_first
 from attnprobe.session.texts import open_texts
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def doctor(
     with open_call(options, model, check=False) as call:
         source = read_first(open_texts(texts, options, sees=call.sees_text))
         with suppress(ModelError):  # which goes into the table
-            check_model(model, call.tokenizer, options)
+            check_model(model, call.options["tokenizer"], call.options)
         from attnprobe.survey.diagnosis import Finding, diagnose, make_findings_table
         from attnprobe.table.builder import Labels
 
         call.progress.stage("examining", None)
         try:
-            checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
+            checkpoint = call.load_checkpoint(modality=source.kind)
         except ModelError as error:
             findings, name = [Finding("checkpoint", "failed", str(error))], str(model)
         else:

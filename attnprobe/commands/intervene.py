@@ -172,9 +172,6 @@ def interact(
     Examples:
       attnprobe interact demo -L 100
       attnprobe interact my-classifier -d reviews.tsv -o pairs.csv
-
-    Returns:
-        One row a tested pair, the strongest proposal first.
     """
     with open_task("interact", model, texts, labels, options) as session:
         from attnprobe.intervention.interaction import run_interactions

@@ -89,9 +89,7 @@ def syntax(
     by: Annotated[
         Literal["relation", "head"], Option("A row for each relation with its best head, or for each head.")
     ] = "relation",
-    relations: Annotated[
-        str | Sequence[str] | None, text_option("Ask for these relations only.", metavar="NAME,NAME")
-    ] = None,
+    relations: LabelNames = None,
     subtypes: Subtypes = False,
     min_links: MinLinks = MIN_LINKS,
     trees: Annotated[
@@ -113,10 +111,6 @@ def syntax(
       attnprobe syntax demo
       attnprobe syntax my-bert -d dev.conllu --relations nsubj,obj,det
       attnprobe syntax my-bert -d dev.conllu --control links -o syntax.csv
-      attnprobe syntax my-bert -d gum.conllu --by-group genre -o genres.csv
-
-    Returns:
-        One row a relation and direction, with its best head; or see ``by`` and ``trees``.
     """
     if trees and relations:
         raise UsageError("--trees is about whole trees; leave out --relations.")
@@ -269,7 +263,6 @@ def probe(
 
     Examples:
       attnprobe probe demo
-      attnprobe probe bert-base-uncased -d dev.conllu
       attnprobe probe bert-base-uncased -d gap-test.tsv --gold coreference
       attnprobe probe bert-base-uncased -d dev.conllu --by head -o weights.csv
 

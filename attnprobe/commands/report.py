@@ -163,8 +163,6 @@ def _choose_sections(named: Sequence[str] | None, has_task: bool, other: bool, o
         used = section in named or (section in OF_GOLD and "roles" in named)
         if value is not None and not used:
             raise UsageError(f"{flag} is for the section {section}; add it to --sections.")
-    if options["thresholds"] is not None and "roles" not in named:
-        raise UsageError("--thresholds is for the section roles; add it to --sections.")
     return [section for section in SECTIONS if section in named]
 
 

@@ -19,7 +19,7 @@ from attnprobe.options import (
 )
 from attnprobe.registry import command
 from attnprobe.session.roles import check_role_options, list_gold, open_sources, request_roles
-from attnprobe.session.session import describe_call, make_loader, open_call, parse_layers
+from attnprobe.session.session import describe_call, open_call, parse_layers
 from attnprobe.session.texts import check_standard_input
 
 if TYPE_CHECKING:
@@ -35,10 +35,7 @@ _gold_option = partial(text_option, metavar="FILE", line=list[str] | None, reads
 class RoleGold(TypedDict, total=False):
     """Which files with gold links heads can have roles by, and from where on they have one."""
 
-    treebank: Annotated[
-        "Texts",
-        _gold_option("Dependencies in CoNLL-U. Default: a sample, where no text is given either."),
-    ]
+    treebank: Annotated["Texts", _gold_option("Dependencies in CoNLL-U; a sample, without any text.")]
     coreference: Annotated["Texts", _gold_option("Coreference: CorefUD or GAP.")]
     links: Annotated["Texts", _gold_option("Links of your own, as links reads them.")]
     links_name: Annotated[str | None, text_option("What roles by --links are called.", flags=("--name",))]
@@ -173,8 +170,7 @@ def induction(
         from attnprobe.statistics.registry import select_statistics
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
-        call.progress.stage("loading", None)
-        checkpoint = make_loader(call)((CAUSAL_LM, MASKED_LM, SEQ2SEQ), False)
+        checkpoint = call.load_checkpoint((CAUSAL_LM, MASKED_LM, SEQ2SEQ))
         statistics, drawn = select_statistics("induction"), RepeatedTokens(length, sequences, seed)
         facts: dict[str, Any] = {"command": describe_call("induction"), "dataset": drawn.described}
         if isinstance(reason := find_unembedding(checkpoint), str):

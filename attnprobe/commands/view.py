@@ -52,9 +52,7 @@ def view(
     target: Annotated[
         str | None,
         text_option(
-            "What the decoder beside an encoder reads. Default: the text itself.",
-            doc="What the decoder beside an encoder reads; by default the text itself. Of sound, what is "
-            "said in it, without which only the encoder is read.",
+            "What a decoder beside an encoder reads; of sound, what is said in it. Default: the text.",
             metavar="TEXT",
         ),
     ] = None,
@@ -72,20 +70,13 @@ def view(
     alignment: Annotated[
         str | None,
         Option(
-            "Mark a gold alignment of words, such as 0-0 1-2 1p3 (p: possible).",
-            doc="The gold alignment of the words of the text and its target, or of two texts, as aligners "
-            "write it: 0-0 1-2 1p3 (p: possible). What each head finds of it is counted.",
+            "Mark a gold alignment of words with the other text, such as 0-0 1-2 1p3 (p: possible).",
             metavar="LINKS",
         ),
     ] = None,
     layer: Annotated[
         int | None,
-        Option(
-            "The layer to show, from 0. Default: that of the sharpest head.",
-            doc="The layer to show, from 0; by default that of the sharpest head, whose attention beyond "
-            "special tokens has the lowest entropy; with alignment, of the head with the fewest errors.",
-            low=0,
-        ),
+        Option("The layer to show, from 0. Default: of the sharpest head, or best at --alignment.", low=0),
     ] = None,
     head: Annotated[int | None, Option("The head to show, from 0.", low=0)] = None,
     role: Annotated[
@@ -102,18 +93,11 @@ def view(
     ] = None,
     draw: Annotated[
         Literal["lines", "map"] | None,
-        Option(
-            "lines or map.",
-            doc="Lines between tokens, or a map; by default lines, patches for an image, a map for links.",
-            metavar="HOW",
-        ),
+        Option("lines or map. Default: lines; patches of an image; a map of an alignment.", metavar="HOW"),
     ] = None,
     words: Annotated[
         bool,
-        Option(
-            "Show whole words.",
-            doc="Show whole words: attention to a word is the sum over its tokens, from a word their mean.",
-        ),
+        Option("Show whole words: attention to a word is summed over its tokens, from a word averaged."),
     ] = False,
     hide_special: Annotated[bool, Option("Leave special tokens out of the picture.")] = False,
     rollout: Annotated[bool, Option("Show attention rolled out over layers too.")] = False,
@@ -126,9 +110,9 @@ def view(
     """What does every head look at in one sentence?
 
     The page holds a small map of every head, and one head large: as lines between tokens, as a map or
-    as running text, of words or of their pieces. It opens on the sharpest head, is one file that
-    needs no network, and parcel.html#head=3.2 is a link to a head. A name that ends in .svg, .png or
-    .pdf gives a graphic instead, of the head that --layer and --head or --role name, or of all heads.
+    as running text, of words or of their pieces. It opens on the sharpest head (least entropy beyond
+    special tokens), needs no network, and parcel.html#head=3.2 is a link to a head. A name that ends
+    in .svg, .png or .pdf gives a graphic, of the head that --layer, --head or --role name, or of all.
 
     Examples:
       attnprobe view demo "The parcel came late, and she signed for it."
@@ -137,8 +121,8 @@ def view(
       attnprobe view my-vlm "What is on the mat?" --image cat.png -o cat.html
 
     Returns:
-        A picture that shows itself in a notebook, with ``save`` for .html, .svg, .png and .pdf, and
-        ``attention`` for the numbers: (layer, head, query, key) by kind.
+        A picture that shows itself in a notebook, with ``save``, and ``attention`` for the numbers: (layer,
+        head, query, key) by kind.
 
     References:
         Abnar and Zuidema (2020), Quantifying attention flow in transformers (rollout). Clark et al. (2019),
@@ -174,7 +158,7 @@ def view(
         from attnprobe.run.preparation import examine_part
         from attnprobe.survey.maps import read_maps
 
-        checkpoint = call.load_checkpoint(kind)
+        checkpoint = call.load_checkpoint(modality=kind)
         checkpoint, documents, architecture = examine_part(checkpoint, documents, call.progress)
         shown = {"max_length": max_length, "target": target, "rolled": rollout}
         shown["aligned"] = alignment is not None
@@ -322,9 +306,6 @@ def plot(
       attnprobe entropy demo -o entropy.csv
       attnprobe plot entropy.csv -o entropy.pdf --columns 1
       attnprobe plot pairs.csv -o heads.svg --clusters 6
-
-    Returns:
-        A picture that shows itself in a notebook; ``picture.save("heads.pdf")`` writes svg, png, pdf or html.
 
     >>> from attnprobe import entropy
     >>> plot(entropy("demo", ["The parcel came late."]))

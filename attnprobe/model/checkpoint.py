@@ -21,7 +21,6 @@ from attnprobe.model.embedding import Embedding
 from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
-from attnprobe.model.quantisation import Quantisation
 from attnprobe.model.quirks import GUESS_PADDING, UnsupportedModelError, make_defaults
 from attnprobe.model.task_heads import TaskHead
 
@@ -63,6 +62,7 @@ class Checkpoint:
         modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
         tower: The submodule that is read, of a model with one for text and one for something else.
         kept: Which heads its weights have, (layer, head), if it is physically pruned; else None.
+        quantisation: How its weights are quantised; "" for plain ones.
         scores_pairs: Whether it is a cross-encoder of sentence-transformers, a classifier of two texts.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
@@ -82,7 +82,7 @@ class Checkpoint:
     tower: str = ""
     kept: NDArray[np.bool_] | None = None
     embedding: Embedding | None = None
-    quantisation: Quantisation | None = None
+    quantisation: str = ""
     scores_pairs: bool = False
     sentences: SentenceFolder | None = None
     remarks: tuple[str, ...] = ()

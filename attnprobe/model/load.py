@@ -18,7 +18,7 @@ from attnprobe.model.embedding import Embedding, choose_prompts
 from attnprobe.model.locate import DeviceMap, LoadOptions, locate
 from attnprobe.model.processing import load_processor
 from attnprobe.model.pruning import read_kept_heads
-from attnprobe.model.quantisation import Quantisation, find_packing, place_weights
+from attnprobe.model.quantisation import describe_quantisation, find_packing, place_weights
 from attnprobe.model.quirks import refuse_by_name
 from attnprobe.model.random_weights import randomise_weights
 from attnprobe.model.task_heads import TaskHead, read_weights
@@ -74,14 +74,14 @@ def load_checkpoint(
     model = model.eval().requires_grad_(False)
     vars(model.config).pop("pruned_heads", None)  # which are on record as ours are
     _refuse_infinite(name, model)
-    quantisation = Quantisation.of(model)
+    quantisation = describe_quantisation(model)
     origin = {**files.origin, "model_type": config.model_type, "dtype": options.dtype, **trust}
     origin |= files.hashes
     if files.base is not None:
         kind = clean(str(files.adapter.get("peft_type")))
         origin |= {"adapter": kind, "base": {**base.origin, **base.hashes}}
-    if quantisation is not None:
-        origin["quantisation"] = quantisation.name
+    if quantisation:
+        origin["quantisation"] = quantisation
     lean.settle()
     checkpoint = Checkpoint(
         name,

@@ -35,8 +35,8 @@ def remove_heads(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: b
     Raises:
         UnsupportedModelError: When the projections can't be found, or the copy is not exact or does not run.
     """
-    if (packed := checkpoint.quantisation) is not None:
-        reason = f"it is quantised ({packed.name}); save it from before, and quantise the result"
+    if checkpoint.quantisation:
+        reason = f"it is quantised ({checkpoint.quantisation}); save it from before, and quantise the result"
         raise UnprunableModelError(checkpoint.model_type, reason)
     reason, projections = "", find_projections(checkpoint)
     present: Sequence[Sequence[int]] = [range(layer.heads) for layer in projections]

@@ -12,8 +12,9 @@ from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.gates import check_gates
 from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.model.task_heads import find_trained_heads, infer_head
+from attnprobe.model.task_heads import find_head, find_trained_heads
 from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.cells import clean
 from attnprobe.table.table import HeadTable
 
 
@@ -41,7 +42,7 @@ def diagnose(checkpoint: Checkpoint) -> list[Finding]:
         findings.append(Finding("head mask", "warning", f"heads can't be masked: {error}"))
     if frame is not None:
         findings += _describe_reading(checkpoint, frame)
-    head = infer_head(checkpoint.model)
+    head = find_head(type(checkpoint.model).__name__)
     names = [head.name] if head else find_trained_heads(checkpoint.folder)
     return [*findings, Finding("trained heads", "ok", ", ".join(names) or "none")]
 
@@ -62,15 +63,18 @@ def _describe_files(checkpoint: Checkpoint) -> Iterator[Finding]:
     size = f"{checkpoint.body.num_parameters():,} parameters without a task head"
     detail = f"{'safetensors' if safe else 'pickled'} ({', '.join(files)}), {size}"
     yield Finding("weights", "ok" if safe else "warning", detail)
-    if checkpoint.quantisation is not None:
-        yield Finding("quantisation", "ok", checkpoint.quantisation.describe())
+    if checkpoint.quantisation:
+        read = "weights are read dequantised or not at all; no gradients, no heads removed"
+        yield Finding("quantisation", "ok", f"{checkpoint.quantisation}: {read}")
     if (method := origin.get("adapter")) is not None:
         base = origin["base"].get("hub", origin["base"].get("folder", "?"))
         yield Finding("adapter", "ok", f"{method}, merged into its base {base}")
     for remark in checkpoint.remarks:
         yield Finding("checkpoint", "warning", remark)
-    if checkpoint.embedding is not None:
-        yield Finding("embedding", "ok", checkpoint.embedding.describe())
+    if (embedding := checkpoint.embedding) is not None:
+        prompt = embedding.prompt_name
+        used = f"the prompt {prompt} stands before each text" if prompt else "no prompt"
+        yield Finding("embedding", "ok", clean(f"{', '.join(embedding.kinds)}; {used}"))
     if checkpoint.scores_pairs:
         yield Finding("cross-encoder", "ok", "a classifier of two texts")
 

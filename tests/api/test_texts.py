@@ -5,7 +5,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-import attnprobe
 from attnprobe import AttnprobeError, Source
 from attnprobe.corpus.document import Document
 from attnprobe.session.texts import open_texts
@@ -134,18 +133,6 @@ def test_a_column_of_a_table(table):
 def test_what_is_no_text(texts):
     with pytest.raises(AttnprobeError, match="text 1 is"):
         read(texts)
-
-
-# What functions do with them
-
-
-@pytest.mark.parametrize("kind", [list, pd.Series])
-def test_targets(saved, kind):
-    wanted = ["a cat walks", "stop", "never by night"]
-    table = attnprobe.census(saved("t5"), TEXTS, targets=kind(wanted), statistics=["entropy"])
-    frame = {"text": TEXTS, "goal": wanted}
-    named = {"text_column": "text", "label_column": "goal"}
-    assert table.data == attnprobe.census(saved("t5"), frame, statistics=["entropy"], **named).data
 
 
 # Keywords

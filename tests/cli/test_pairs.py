@@ -44,10 +44,6 @@ class TestWhatIsRead:
         whole = table["image_mass"] + table["text_mass"] + table["special_mass"]
         assert whole.between(1 - 1e-5, 1 + 1e-5).all()
 
-    def test_columns_that_are_named_alone(self, model: Path, data: Path):
-        table = attnprobe.census(str(model), data, statistics=["entropy"])
-        assert list(table.data)[4:] == ["n", "entropy", "entropy_se"]
-
     def test_a_model_of_text_reads_text(self, invoke: Any, data: Path):
         code, out, error = invoke("census", "demo", "-d", data)
         assert code == 0

@@ -13,6 +13,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.trace import draw_probe_inputs, find_tolerance, relative_difference
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.quantisation import refuse_gradients
 from attnprobe.model.quirks import ADDED
 from attnprobe.model.reading.gates import freeze_weights, gate_attention
 from attnprobe.model.reading.replay import find_outermost_block
@@ -59,8 +60,7 @@ def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, heade
         LostRelevanceError: With the first layer that it does not hold for, and how much enters there.
     """
     name, tolerance = checkpoint.model_type, find_tolerance(checkpoint)
-    if checkpoint.quantisation is not None:
-        checkpoint.quantisation.check_gradients(name)
+    refuse_gradients(checkpoint)
     try:
         difference, entries = explain_without_biases(checkpoint, architecture, headed=headed)
     except (RuntimeError, TypeError, ValueError, KeyError, AttributeError) as error:

@@ -23,7 +23,7 @@ from attnprobe.model.check.trace import (
     trace_pass,
 )
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.quantisation import PACKED, describe_packing, is_packed, is_projection, read_weight
+from attnprobe.model.quantisation import PACKED, find_packing, is_packed, is_projection, read_weight
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.ways import Way
 
@@ -57,7 +57,7 @@ def find_head_parameters(
     if not all({"queries", "keys"} <= seen.keys() for seen in trace.layers):
         reason = f"its attention is reached through the {architecture.way}, which does not show its queries"
         return (reason,) * architecture.layers
-    coarse = find_tolerance(checkpoint) if checkpoint.quantisation is not None else None
+    coarse = find_tolerance(checkpoint) if checkpoint.quantisation else None
     return tuple(_find_in_layer(trace, layer, kind, coarse) for layer, kind in enumerate(architecture.kinds))
 
 
@@ -70,7 +70,7 @@ def _find_in_layer(trace: Trace, layer: int, kind: Kind, coarse: float | None) -
         match = next(_find_matching(feeding, tokens, shared=side == "keys", coarse=coarse), None)
         if match is None:
             packed = [call.module for call in feeding if read_weight(call.module) is None]
-            return PACKED.format(kind=describe_packing(packed[0])) if packed else _UNKNOWN.format(side=side)
+            return PACKED.format(kind=find_packing(packed[0])) if packed else _UNKNOWN.format(side=side)
         matching.append(match)
     (query, queries), (key, keys) = matching
     if kind is not Kind.CROSS and not torch.equal(query.given[0], key.given[0]):
@@ -209,7 +209,7 @@ def _find_around(checkpoint: Checkpoint, trace: Trace, layer: int) -> Projection
         raise refuse(f"in layer {layer}, {number} what the heads give, side by side")
     output = readers[0]
     if read_weight(output.module) is None:
-        raise refuse(PACKED.format(kind=describe_packing(output.module)))
+        raise refuse(PACKED.format(kind=find_packing(output.module)))
     if _is_adapted(checkpoint.body, output.name, joined):
         raise refuse(
             f"in layer {layer}, an adapter changes what the projection of the heads gives; merge it first "

@@ -27,8 +27,7 @@ TOLERANCE = {8: 1e-6, 4: 1e-3, 2: 0.1}
 
 def find_tolerance(checkpoint: Checkpoint) -> float:
     """Find the largest difference that rounding explains in what a model computes."""
-    coarse = checkpoint.quantisation is not None
-    return TOLERANCE[2 if coarse else checkpoint.body.dtype.itemsize]
+    return TOLERANCE[2 if checkpoint.quantisation else checkpoint.body.dtype.itemsize]
 
 
 def relative_difference(values: Tensor, expected: Tensor) -> float:

@@ -58,7 +58,7 @@ class TestSaysNo:
     def test_says_something_else(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        monkeypatch.setitem(relevance._RULES, "gelu", lambda func, args, kwargs: args[0] * 0.5)
+        monkeypatch.setitem(relevance._RULES, "gelu", lambda func, given, **options: given * 0.5)
         with pytest.raises(LostRelevanceError, match="under its rules the model says something else, by "):
             check_relevance(found, architecture, headed=False)
 
@@ -73,7 +73,7 @@ def test_left_as_found(copied: Tiny, monkeypatch: pytest.MonkeyPatch):
     check_relevance(found, architecture, headed=False)
     assert state(model) == before
 
-    def breaking(kind: type[BaseException], *_: Any) -> Any:
+    def breaking(kind: type[BaseException], *_: Any, **__: Any) -> Any:
         raise kind("this is not a rule")
 
     for kind, raised in ((RuntimeError, LostRelevanceError), (KeyboardInterrupt, KeyboardInterrupt)):
