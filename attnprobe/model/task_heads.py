@@ -10,7 +10,7 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import ModelError
-from attnprobe.model.configuration import weights_error
+from attnprobe.model.folders import weights_error
 from attnprobe.model.private import list_tied_weights
 from attnprobe.model.pruning import find_class, read_pretrained
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
