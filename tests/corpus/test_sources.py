@@ -21,9 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attnprobe.corpus import hub
 from attnprobe.corpus.document import Document, Tagged
-from attnprobe.corpus.open import FORMATS, describe_source, read_documents
+from attnprobe.corpus.open import FORMATS, describe_source, open_split, read_documents
 from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
@@ -464,11 +463,11 @@ class FakeHub(ModuleType):
 
 @pytest.fixture
 def fake_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    hub.open_split.cache_clear()
+    open_split.cache_clear()
     fake = FakeHub()
     monkeypatch.setitem(sys.modules, "datasets", fake)
     yield fake
-    hub.open_split.cache_clear()
+    open_split.cache_clear()
 
 
 def test_hub_dataset(fake_hub: FakeHub) -> None:
