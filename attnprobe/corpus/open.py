@@ -105,7 +105,12 @@ def read_documents(source: Source) -> Iterator[Document]:
     folder = path if path is not None and path.is_dir() else None
     if folder and (source.coreference or source.annotated or not holds_text(folder)):
         raise DataError(f"{spec} is a folder; give one file of it")
-    extension = None if path is None or folder else _find_extension(path)
+    extension = "" if path is None or folder else strip_packing(path).suffix.lower() or ".txt"
+    if extension and extension not in FORMATS:
+        raise DataError(
+            f"{path} has the unknown extension {extension}; convert it to one of {', '.join(FORMATS)}, "
+            f"{EACH_ALSO}"
+        )
     if not source.header and extension not in HEADED:
         raise DataError(f"{spec} has no line of column names; leave out --no-header")
     if source.coreference:
@@ -117,9 +122,8 @@ def read_documents(source: Source) -> Iterator[Document]:
         return _require_text(_read_standard_input(source), _PIPED)
     if path is None:
         return _require_text(read_table(read_hub(source), source), spec)
-    return _require_text(
-        _read_file(path, extension, source) if extension else _read_folder(path, source), spec
-    )
+    documents = _read_folder(path, source) if folder else _read_file(path, extension, source)
+    return _require_text(documents, spec)
 
 
 def _require_text(documents: Iterator[Document], name: str) -> Iterator[Document]:
@@ -128,17 +132,6 @@ def _require_text(documents: Iterator[Document], name: str) -> Iterator[Document
         yield document
     if document is None:
         raise DataError(f"{name} holds no text: it is empty or blank; give at least one document")
-
-
-def _find_extension(path: Path) -> str:
-    """Give the extension that names the format, that of packing set aside; none at all means plain text."""
-    extension = strip_packing(path).suffix.lower() or ".txt"
-    if extension not in FORMATS:
-        raise DataError(
-            f"{path} has the unknown extension {extension}; convert it to one of "
-            f"{', '.join(FORMATS)}, {EACH_ALSO}"
-        )
-    return extension
 
 
 def _read_file(path: Path, extension: str, source: Source) -> Iterator[Document]:
@@ -255,9 +248,7 @@ def read_hub(source: Source) -> Table:
                 order.arranged = True
                 data = data.shuffle(seed=order.seed, buffer_size=SHUFFLE_BUFFER)
             for name, kind in features.items():
-                if (
-                    type(kind).__name__ == "Image"
-                ):  # whose bytes are decoded here, within bounds, or not at all
+                if type(kind).__name__ == "Image":  # whose bytes are decoded here, within bounds, or never
                     data = data.cast_column(name, type(kind)(decode=False))
             for number, cells in enumerate(data, start=1):
                 yield Row(f"row {number} of {source.spec}", cells)

@@ -73,10 +73,11 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
 
 def _find_files(folder: Path) -> list[Path]:
     """Find the passages and the queries, packed or not."""
-    files = (
-        [folder / f"{name}.jsonl{packing}" for packing in ("", *PACKED)] for name in ("corpus", "queries")
-    )
-    return [path for paths in files for path in [each for each in paths if each.is_file()][:1]]
+    files = list[Path]()
+    for name in ("corpus", "queries"):
+        paths = (folder / f"{name}.jsonl{packing}" for packing in ("", *PACKED))
+        files += [path for path in paths if path.is_file()][:1]
+    return files
 
 
 def is_benchmark(path: Path) -> bool:
@@ -98,15 +99,14 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
     """
     judged = {file.name.split(".")[0]: file for file in sorted((path / "qrels").glob("*.tsv*"))}
     if not judged:
-        raise DataError(
-            f"{path} has no judgements qrels/{USUAL_SPLIT}.tsv, so nothing says what is relevant."
-        )
+        raise DataError(f"{path} has no qrels/{USUAL_SPLIT}.tsv that says what is relevant.")
     wanted = split if split is not None else next(iter(judged)) if len(judged) == 1 else USUAL_SPLIT
     if wanted not in judged:
         listed = ", ".join(map(shorten, judged))
         raise DataError(f"{path} has no judgements {shorten(wanted)!r}; pass --split with one of {listed}.")
-    files, digest, size = (*_find_files(path), judged[wanted]), hashlib.sha256(), 0
-    for file in files:
+    corpus, queries = _find_files(path)
+    digest, size = hashlib.sha256(), 0
+    for file in (corpus, queries, judged[wanted]):
         with explain_errors(str(file)), file.open("rb") as stream:
             inner = hashlib.sha256()
             size += hash_stream(stream, inner)
@@ -114,7 +114,7 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
     name = path.resolve().name
     described = {"name": name, "kind": "queries and passages", "split": wanted}
     described |= {"sha256": digest.hexdigest(), "bytes": size}
-    return OpenSource(_read_benchmark(*files), name, described)
+    return OpenSource(_read_benchmark(corpus, queries, judged[wanted]), name, described)
 
 
 def _read_benchmark(corpus: Path, queries: Path, qrels: Path) -> Iterator[Document]:

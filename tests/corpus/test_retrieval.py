@@ -125,5 +125,5 @@ def test_refusals(folder: Path):
         opened(folder, text_column="text")
     for name in ("dev", "test"):
         (folder / "qrels" / f"{name}.tsv").unlink()
-    with pytest.raises(AttnprobeError, match=r"has no judgements qrels/test.tsv"):
+    with pytest.raises(AttnprobeError, match=r"has no qrels/test.tsv"):
         opened(folder)
