@@ -186,7 +186,7 @@ def induction(
     drawn = RepeatedTokens(length, sequences, seed)
     layers = parse_layers(options["layers"])
     with open_call(options, model) as call:
-        from attnprobe.model.check.unembedding import find_unembedding
+        from attnprobe.model.check.projections import find_unembedding
         from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
         from attnprobe.statistics.induction import COPYING, REPEATED
         from attnprobe.statistics.registry import select_statistics

@@ -7,7 +7,7 @@ import torch
 
 from attnprobe.attention.block import factor_projection, measure_lengths
 from attnprobe.model.check.dry_run import examine
-from attnprobe.model.check.observed import find_output_factors
+from attnprobe.model.check.projections import find_output_factors
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.ways import evaluation_mode

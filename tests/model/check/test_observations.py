@@ -1,7 +1,5 @@
 """Scores, values, outputs and contributions: what they are, and where they can't be had."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -18,9 +16,8 @@ from attnprobe.model.check.observed import (
     UnobservableError,
     check_observations,
     compare_logits,
-    find_output_weights,
 )
-from attnprobe.model.check.projections import find_projections
+from attnprobe.model.check.projections import find_output_weights, find_projections
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.ways import evaluation_mode
@@ -38,14 +35,13 @@ def routed(request, copied):
 
 def test_everything_can_be_had_and_is_checked(routed):
     found = check_observations(*routed, ALL)
-    biased = [BIASED] if routed[0].name == "t5" else []  # and from decoder to encoder, without a bias
-    assert [sentence.split(" (")[0] for sentence in found] == [
+    biased = {BIASED} if routed[0].name == "t5" else set()  # and from decoder to encoder, without a bias
+    assert {sentence.split(" (")[0] for sentence in found} == biased | {
         "the softmax of the scores is the probabilities",
         PLAIN,
-        *biased,
         "probabilities times values are what the heads give",
         "the contributions of the heads add up to what their layer gives",
-    ]
+    }
     assert all(float(sentence.split("difference ")[1].rstrip(")")) < 1e-5 for sentence in found)
 
 
@@ -141,14 +137,10 @@ def test_refused_by_name_with_the_reason(copied):
 
 def test_what_is_not_what_it_should_be_is_refused(copied, monkeypatch):
     checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
-    real = observed.find_projections
-
-    def wrong(checkpoint):
-        return tuple(reversed(real(checkpoint)))
-
-    monkeypatch.setattr(observed, "find_projections", wrong)
+    right = observed.split_by_head
+    monkeypatch.setattr(observed, "split_by_head", lambda *given: right(*given).flip(0))  # of other heads
     with pytest.raises(UnobservableError, match="does not hold that the contributions"):
-        check_observations(checkpoint, replace(architecture), {"projection"})
+        check_observations(checkpoint, architecture, {"projection"})
 
 
 class TestLogits:
