@@ -393,7 +393,7 @@ class TestHostile:
         for kind in ("weight", "bias"):
             shorten(weights, f"{QUERY.replace('0', '2')}.{kind}", 24)
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-        refuses(lambda: examine(load_checkpoint(str(folder))), "can't be run on token ids alone")
+        refuses(lambda: examine(load_checkpoint(str(folder))), "can't be run on text alone")
 
     @pytest.mark.parametrize("named", [None, ["NoSuchModel"], ["AutoModel"], ["BertConfig"], [3]])
     def test_class(self, folder: Path, named: Any):

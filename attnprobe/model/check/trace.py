@@ -179,10 +179,8 @@ def run_twice(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> tuple[Ten
     try:
         untouched = checkpoint.forward(inputs)
     except Exception as error:
-        reason = (
-            f"it can't be run on {checkpoint.modality} alone ({first_line(error)}); give an image with each "
-            "text, if it reads both, or save the part that reads this as a checkpoint of its own"
-        )
+        advice = "if it reads more, save the part that reads this as a checkpoint of its own"
+        reason = f"it can't be run on {checkpoint.modality} alone ({first_line(error)}); {advice}"
         raise UnsupportedModelError(checkpoint.model_type, reason) from error
     stretched = any(map(is_stretched, checkpoint.runner.modules()))
     return untouched, not stretched and snapshot(checkpoint.runner) == before
