@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from attnprobe.commands.correlate import correlate as correlate
     from attnprobe.commands.correlate import merge as merge
     from attnprobe.commands.doctor import doctor as doctor
-    from attnprobe.commands.interact import interact as interact
     from attnprobe.commands.intervene import ablate as ablate
     from attnprobe.commands.intervene import importance as importance
+    from attnprobe.commands.intervene import interact as interact
+    from attnprobe.commands.intervene import patch as patch
+    from attnprobe.commands.intervene import prune as prune
     from attnprobe.commands.links import coreference as coreference
     from attnprobe.commands.links import links as links
+    from attnprobe.commands.links import probe as probe
     from attnprobe.commands.links import syntax as syntax
-    from attnprobe.commands.patch import patch as patch
-    from attnprobe.commands.probe import probe as probe
-    from attnprobe.commands.prune import prune as prune
     from attnprobe.commands.report import report as report
     from attnprobe.commands.roles import induction as induction
     from attnprobe.commands.roles import roles as roles
@@ -67,18 +67,16 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("attnprobe")
-    if name.startswith("__") and name != "__all__":
-        raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
-    commands = import_module("attnprobe.commands").COMMANDS
-    if name == "__all__":
-        value: Any = sorted([*_HOMES, *commands])
-    elif name in commands:
-        value = commands[name].function
-        value.__doc__ = commands[name].documentation
-    elif name in _HOMES:
+    if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     else:
-        raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
+        commands = import_module("attnprobe.commands").COMMANDS
+        if name == "__all__":
+            return sorted([*_HOMES, *commands])
+        if name not in commands:
+            raise AttributeError(f"module 'attnprobe' has no attribute {name!r}")
+        value = commands[name].function
+        value.__doc__ = commands[name].documentation
     globals()[name] = value
     return value
 

@@ -1,6 +1,5 @@
 """The errors and the warning that attnprobe raises. Each carries one plain sentence."""
 
-import re
 from typing import Any
 
 #: What allocators say who have no exception of their own, in lower case.
@@ -12,24 +11,20 @@ _OF_ALLOCATORS = (
     "out of memory",
 )
 
-#: Words of a sentence that are cut, and how much of them is kept; a path may have 255 letters a part.
-_LONG = re.compile(r"\S{500,}")
-_KEPT = 200
 #: Letters of the longest sentence, and how much is kept of its beginning and its end.
-_MOST, _BEGIN, _END = 4000, 3000, 500
+_MOST, _BEGIN, _END = 2000, 1000, 500
 
 
 def shorten(sentence: str) -> str:
-    """Cut what fills a screen in a sentence: names of hundreds of letters, and lists without an end.
+    """Cut a sentence that fills a screen, by a name or by a list, in its middle.
 
-    >>> shorten(f"There is no file {'a' * 900}.")[:30]
-    'There is no file aaaaaaaaaaaaa'
-    >>> max(len(shorten(f"There is no file {word * 90_000}.")) for word in ("a", "a "))
-    3527
+    >>> len(shorten(f"There is no file {'a' * 90_000}."))
+    1527
     """
-    text = _LONG.sub(lambda word: f"{word[0][:_KEPT]}... ({len(word[0]):,} letters)", sentence)
-    left = len(text) - _BEGIN - _END
-    return text if len(text) <= _MOST else f"{text[:_BEGIN]} ... ({left:,} letters) ... {text[-_END:]}"
+    left = len(sentence) - _BEGIN - _END
+    if len(sentence) <= _MOST:
+        return sentence
+    return f"{sentence[:_BEGIN]} ... ({left:,} letters) ... {sentence[-_END:]}"
 
 
 class AttnprobeError(Exception):
@@ -43,7 +38,7 @@ class AttnprobeError(Exception):
     table: Any = None
 
     def __init__(self, sentence: str = "") -> None:
-        """Say what is wrong and what to do; names that fill a screen are cut."""
+        """Say what is wrong and what to do; what fills a screen is cut."""
         super().__init__(shorten(str(sentence)))
 
 
@@ -64,13 +59,10 @@ class ModelError(AttnprobeError):
 
 
 class AttnprobeWarning(UserWarning):
-    """Something worth knowing: a text that was cut, examples that were skipped, a model that is odd.
-
-    ``warnings.filterwarnings("ignore", category=attnprobe.AttnprobeWarning)`` silences them in Python.
-    """
+    """Something worth knowing: a text that was cut, examples that were skipped, a model that is odd."""
 
     def __init__(self, sentence: str = "") -> None:
-        """Say it; names that fill a screen are cut."""
+        """Say it; what fills a screen is cut."""
         super().__init__(shorten(str(sentence)))
 
 

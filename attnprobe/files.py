@@ -21,23 +21,19 @@ _ADVICE = {
     errno.ENAMETOOLONG: "the file name is too long",
     errno.EFBIG: "the file would be larger than is allowed here (see ulimit -f)",
     errno.EMFILE: "this process has too many files open (see ulimit -n)",
-    errno.ENFILE: "this machine has too many files open",
     errno.ELOOP: "it is a link that leads in circles",
     errno.ENOTDIR: "a part of the path is a file, not a folder",
     errno.EISDIR: "it is a folder",
     errno.EIO: "the disk can't be read or written (input/output error)",
-    errno.ESTALE: "the folder of the network is gone",
 }
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
     """Write all the files or none of them, without ever showing a half-written one.
 
-    Each is first written in full beside its destination, since a rename is atomic only within one
-    file system. Should a later rename fail, the files that this call created are taken back; one
-    that it replaced stays replaced. A link is kept, and the file that it leads to is written.
-
-    Raises AttnprobeError if a file can't be written, with the reason.
+    Each is first written in full beside its destination. Should a later rename fail, the files that this call
+    created are taken back; one that it replaced stays replaced. The file that a link leads to is written.
+    Raises AttnprobeError with the reason where a file can't be written.
     """
     with contextlib.ExitStack() as cleanup, contextlib.ExitStack() as undo:
         staged: dict[Path, Path] = {}
@@ -79,21 +75,14 @@ def lock(path: Path) -> int | None:
 
 
 def try_writing(folder: Path) -> None:
-    """Write a small file into a folder and remove it, so that a long run does not end in a refusal.
-
-    Raises:
-        OSError: When the folder, or the disk, does not take it.
-    """
+    """Write a small file into a folder and remove it; raises OSError where folder or disk don't take it."""
     with tempfile.TemporaryFile(dir=folder) as file:
         file.write(bytes(4096))
         file.flush()
 
 
 def same_file(one: Path, other: Path) -> bool:
-    """Tell whether two paths lead to one file, through links and whatever the case of their letters.
-
-    Of a file that is yet to be made, only the name can be compared.
-    """
+    """Tell whether two paths lead to one file, through links; of one that is yet to be made, by its name."""
     try:
         if one.exists() and other.exists():
             return one.samefile(other)
@@ -119,8 +108,7 @@ def _write_through(path: Path, content: bytes) -> None:
 
 
 def _remove(path: Path) -> None:
-    # What fails here must not hide the error that led here.
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # which must not hide the error that led here
         path.unlink(missing_ok=True)
 
 

@@ -28,12 +28,13 @@ else:
 
 #: What options are sorted under in ``--help``; those of a command itself and of its task stand first.
 TEXT, MODEL, OUTPUT = "Text", "Model", "Output"
-#: One option with two names, in every command that has it.
-LABEL_COLUMN = ("--label-column", "--target-column")
 
 model_option = partial(Option, panel=MODEL)
 text_option = partial(Option, panel=TEXT)
 output_option = partial(Option, panel=OUTPUT)
+#: The option for what is read: data, pairs of texts, or files with gold links.
+data_option = partial(text_option, name="dataset", flags=("--dataset", "-d"), reads="data")
+path_option = partial(output_option, flags=("--output", "-o"), metavar="PATH")
 
 
 # What comes first
@@ -43,8 +44,7 @@ ModelArgument = Annotated[
     "str | Path | PreTrainedModel",
     Option(
         "A hub id, a folder, or demo. Of the hub, HF_HOME, HF_TOKEN and HF_HUB_OFFLINE hold.",
-        doc='"demo", a folder, a hub id, or a loaded model with its tokenizer. A loaded model is left '
-        "as it was found.",
+        doc='"demo", a folder, a hub id, or a loaded model with its tokenizer, which is left as it was.',
         metavar="MODEL",
         line=str,
         argument=True,
@@ -52,37 +52,29 @@ ModelArgument = Annotated[
 ]
 TextsArgument = Annotated[
     "Texts",
-    text_option(
+    data_option(
         "A file (txt, csv, jsonl, parquet, ...), a folder, a hub dataset, or - for standard input. "
         "Default: a sample.",
-        doc="Strings, pairs of strings, a column of a DataFrame or a dataset, the path of a file or of "
-        "a folder of .txt files, images or sound, the id of a hub dataset, or a Source; of a DataFrame, "
-        "a dict or a dataset, name text_column too. By default the sentences that ship with attnprobe.",
-        name="dataset",
-        flags=("--dataset", "-d"),
+        doc="Strings, pairs of strings, the path of a file or of a folder of .txt files, images or sound, "
+        "the id of a hub dataset, a Source; or a DataFrame, a dict of columns or a dataset with its "
+        "text_column. By default the sentences that ship with attnprobe.",
         metavar="DATA",
-        line=str | None,
-        reads="data",
     ),
 ]
 GoldArgument = Annotated[
     "Texts",
-    text_option(
+    data_option(
         "A file with gold links, or - for standard input; repeat it for several. Default: a sample.",
-        name="dataset",
-        flags=("--dataset", "-d"),
         metavar="FILE",
         line=list[str] | None,
-        reads="data",
     ),
 ]
 LabelsArgument = Annotated[
     "Iterable[Label] | None",
     Option(
-        doc="Where texts come one by one, what is right for each: its class, number or target text; a "
-        "list of labels; for a text that is a list of words, a label for each word; for a pair of "
-        "question and context, answers as SQuAD has them; for a pair that is compared, its score; for "
-        "an anchor and a positive, the negative. Of a file or a table, name label_column."
+        doc="Where texts come one by one, what is right for each: its class, number or target text, a list "
+        "of labels, a label for each word of a text that is a list of words, SQuAD's answers, the score "
+        "of a pair, or the negative of a triplet. Of a file or a table, name label_column."
     ),
 ]
 
@@ -95,21 +87,11 @@ class ModelOptions(TypedDict, total=False):
 
     revision: Annotated[str | None, model_option("Branch, tag or commit on the hub.", free=True)]
     trust_remote_code: Annotated[bool, model_option("Run Python code that the checkpoint brings along.")]
-    base: Annotated[
-        str | None,
-        model_option(
-            "What an adapter was trained on, a folder or a hub id. Default: what the adapter names.",
-            hidden=True,
-        ),
-    ]
+    base: Annotated[str | None, model_option("The model that an adapter was trained on.", hidden=True)]
     adapter: Annotated[str | None, model_option("Which adapter of a folder that holds several.", hidden=True)]
     prompt: Annotated[
         str | None,
-        model_option(
-            "Which prompt of an embedding model stands before each text, by its name; none for no prompt. "
-            "Default: the model's usual one, if it has one.",
-            hidden=True,
-        ),
+        model_option("Which prompt of an embedding model, or none. Default: its usual one.", hidden=True),
     ]
     allow_bin: Annotated[bool, model_option("Read pickled weights (.bin), which can run code.", hidden=True)]
     random_weights: Annotated[
@@ -117,13 +99,8 @@ class ModelOptions(TypedDict, total=False):
     ]
     device: Annotated[str, model_option("auto, cpu, cuda, cuda:0 or mps.", default="auto")]
     device_map: Annotated[
-        str | dict[str, Any] | None,
-        model_option(
-            "Spread a model too large for one device over all GPUs, the processor and the disk: auto, "
-            "balanced, balanced_low_0 or sequential; needs accelerate.",
-            line=Literal["auto", "balanced", "balanced_low_0", "sequential"] | None,
-            hidden=True,
-        ),
+        Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, Any] | None,
+        model_option("Spread a model by accelerate: auto, balanced, ... or sequential.", hidden=True),
     ]
     dtype: Annotated[
         str,
@@ -131,19 +108,16 @@ class ModelOptions(TypedDict, total=False):
             "float32, bfloat16, float16 or float64.",
             default="float32",
             doc="Type of the weights: float32, bfloat16, float16, float64. In half precision keys tie, and "
-            "the first of a tie counts as the most attended: bfloat16 moves offset by a token in some heads "
-            "(3 of 72 of a MiniLM), and the error of its share by up to a third.",
+            "the first counts as the most attended: offset moves in some heads (3 of 72 of a MiniLM).",
         ),
     ]
     threads: Annotated[
-        int | None,
-        model_option("Number of processor threads. Default: all.", low=1, high=1024, free=True, hidden=True),
+        int | None, model_option("Processor threads. Default: all.", low=1, high=1024, free=True, hidden=True)
     ]
     workers: Annotated[
         int | None,
         model_option(
-            "Number of batches in flight at the same time, which share the threads. It changes speed and "
-            "memory, not results. Default: as many as threads, up to 8; 1 on an accelerator.",
+            "Batches at a time, for speed. Default: as threads, up to 8; 1 on an accelerator.",
             low=1,
             high=1024,
             free=True,
@@ -151,12 +125,7 @@ class ModelOptions(TypedDict, total=False):
         ),
     ]
     progress: Annotated[
-        "bool | Progress",
-        model_option(
-            default=False,
-            doc="True for a bar on standard error, or an object that is told how far it is.",
-            free=True,
-        ),
+        "bool | Progress", model_option(default=False, doc="True for a bar, or an object to tell.", free=True)
     ]
 
 
@@ -184,48 +153,21 @@ class TextOptions(HubOptions, total=False):
 
     text_column: Annotated[str | None, text_option("Column of the text: its name, or its number from 1.")]
     text_pair_column: Annotated[str | None, text_option("Column of the second text of a pair.")]
-    no_header: Annotated[
-        bool,
-        text_option(
-            "The first row of a csv, tsv or xlsx file is data: name its columns by their numbers, from 1.",
-            hidden=True,
-        ),
-    ]
+    no_header: Annotated[bool, text_option("The first row is data: columns are numbers from 1.", hidden=True)]
     document_column: Annotated[
         str | None,
         text_option(
-            "Column that names documents: rows with one value are parts of one document, and standard "
-            "errors are over documents. Default: what the format says, else each row is a document.",
+            "Column that says which rows are parts of one document, over which standard errors are. "
+            "Default: as the format has it, or each row.",
             hidden=True,
         ),
     ]
-    max_length: Annotated[
-        int | None, text_option("Tokens in a window. Default: what the model takes.", low=1)
-    ]
+    max_length: Annotated[int | None, text_option("Tokens in a window. Default: the model's.", low=1)]
     truncate: Annotated[bool, text_option("Keep only the first window of a document.", hidden=True)]
-    limit: Annotated[
-        int | None, text_option("Read only the first N documents.", flags=("--limit", "-L"), low=1)
-    ]
+    limit: Annotated[int | None, text_option("Read the first N documents.", flags=("--limit", "-L"), low=1)]
     sample: Annotated[int | None, text_option("Draw N documents at random.", metavar="N", low=1)]
-    seed: Annotated[
-        int,
-        text_option(
-            "Seed of all that is drawn: --sample, --until, masks, random directions and orders, shuffled "
-            "tokens.",
-            default=42,
-            low=0,
-            hidden=True,
-        ),
-    ]
-    batch_tokens: Annotated[
-        int | None,
-        text_option(
-            "Number of tokens in a batch. It changes speed and memory, not results. Default: what suits the "
-            "device.",
-            low=1,
-            hidden=True,
-        ),
-    ]
+    seed: Annotated[int, text_option("Seed of all that is drawn.", default=42, low=0, hidden=True)]
+    batch_tokens: Annotated[int | None, text_option("Tokens in a batch, for speed.", low=1, hidden=True)]
 
 
 class PartOptions(TypedDict, total=False):
@@ -233,12 +175,7 @@ class PartOptions(TypedDict, total=False):
 
     part: Annotated[
         str | None,
-        text_option(
-            "Read only part K of N, such as 3/100: every N-th document, from the K-th on. merge adds up the "
-            "tables of all parts.",
-            metavar="K/N",
-            hidden=True,
-        ),
+        text_option("Read every N-th document from the K-th; merge adds up all.", metavar="K/N", hidden=True),
     ]
 
 
@@ -250,8 +187,8 @@ class GroupOptions(TypedDict, total=False):
         text_option(
             "Measure each group of documents too, such as genre.",
             doc="Measure each group of documents too, and test whether groups are alike: a column such as "
-            "language, genre or source; of CoNLL-U a comment (# genre = news); file, where there are several "
-            "files; folder, for .txt files in folders of a folder.",
+            "genre or source; of CoNLL-U a comment (# genre = news); file, of several files; folder, of .txt "
+            "files in folders.",
             metavar="COLUMN",
         ),
     ]
@@ -263,8 +200,8 @@ class ImageOptions(TypedDict, total=False):
     image_column: Annotated[
         str | None,
         text_option(
-            "Column of the images that a model reads together with the text: paths, bytes or base64; none "
-            "for text alone. Default: image, image_path or file_name, of a model that reads both.",
+            "Column of images beside the text: paths, bytes or base64; or none. Default: image, image_path "
+            "or file_name.",
             hidden=True,
         ),
     ]
@@ -276,11 +213,9 @@ class FrequencyOptions(TypedDict, total=False):
     frequencies: Annotated[
         Path | str | None,
         text_option(
-            "A token, a tab and its frequency on each line, to decide what is rare. Default: counted in the "
-            "text.",
-            hidden=True,
+            "Lines of a token, a tab and its frequency, for what is rare. Default: the text.",
             metavar="FILE",
-            line=Path | None,
+            hidden=True,
             reads="data",
         ),
     ]
@@ -298,9 +233,7 @@ class TargetOptions(TypedDict, total=False):
     label_column: Annotated[
         str | None,
         text_option(
-            "Column of the target texts that the decoder of an encoder-decoder checkpoint reads. Default: "
-            "it reads the text itself.",
-            flags=LABEL_COLUMN,
+            "Column of the target texts that a decoder beside an encoder reads. Default: the text itself.",
             hidden=True,
         ),
     ]
@@ -317,7 +250,7 @@ class WeightOptions(TypedDict, total=False):
             metavar="KIND",
             doc='"attention"; "norm" weights each key by the length of what it gives to the residual '
             "stream, ||W_O,h v_j|| (Kobayashi et al. 2020), divides each row by its sum, and gives columns "
-            'that end in _norm; "both" gives both side by side.',
+            'that end in _norm; "both".',
         ),
     ]
 
@@ -329,28 +262,19 @@ class TaskOptions(TypedDict, total=False):
     """What the model is asked to do while its heads are switched."""
 
     objective: Annotated[
-        Objective | None,
-        Option("Task of the model. Default: as its head and the labels say.", metavar="TASK"),
+        Objective | None, Option("Task. Default: as the model's head and the labels say.", metavar="TASK")
     ]
     label_column: Annotated[
         str | None,
         Option(
             "Column of what is right: class, number, labels, tags, text. Default: one of a usual name.",
-            doc="Column that holds the class, the number or the target text; a list of labels (names, "
-            "numbers, 0 and 1 for each, or one string parted by | or ,); a label for each word of a column "
-            "of words; SQuAD's answers; the score of a pair, or the negative of a triplet. Of CoNLL-U: "
-            "upos, xpos or deprel. Default: label, labels, class or target; of tokens or words ner_tags, "
-            "tags, pos_tags, upos, labels or label; of question and context, answers.",
-            flags=LABEL_COLUMN,
-            metavar="NAME",
+            doc="Column of what is right: a class, number or target text; a list of labels (names, numbers, "
+            "0 and 1 for each, or one string parted by | or ,); a label for each word; SQuAD's answers; the "
+            "score of a pair; of CoNLL-U upos, xpos or deprel. Default: label, labels, class or target; of "
+            "words ner_tags, tags, pos_tags, upos, labels or label; of question and context, answers.",
         ),
     ]
-    force_head: Annotated[
-        bool,
-        Option(
-            "Make up a head that the checkpoint was not trained with; its numbers mean little.", hidden=True
-        ),
-    ]
+    force_head: Annotated[bool, Option("Make up the task's head; numbers mean little.", hidden=True)]
 
 
 class MetricOptions(TypedDict, total=False):
@@ -362,7 +286,6 @@ class MetricOptions(TypedDict, total=False):
             "What an answer is scored by. Default: what is usual for the task.",
             doc="; ".join(f"{name}: {one.scores}" for name, one in OBJECTIVES.items())
             + ". Default: the first.",
-            metavar="NAME",
         ),
     ]
 
@@ -375,12 +298,7 @@ class LayerOptions(TypedDict, total=False):
 
     layers: Annotated[
         "str | int | Sequence[int] | None",
-        output_option(
-            "Only rows of these layers, from 0.",
-            doc='Only rows of these layers, counted from 0: "0,3-5", or numbers. All layers are measured.',
-            metavar="0,3-5",
-            line=str | None,
-        ),
+        output_option("Only rows of these layers, from 0.", metavar="0,3-5"),
     ]
 
 
@@ -390,9 +308,8 @@ class ResumeOptions(TypedDict, total=False):
     resume: Annotated[
         Path | str | None,
         output_option(
-            "Keep the run's state in this file, and go on from it after Ctrl-C or a crash.",
+            "Keep the run's state here; go on from it after Ctrl-C or a crash.",
             metavar="STATE",
-            line=Path | None,
             free=True,
         ),
     ]
@@ -402,28 +319,17 @@ class Saying(TypedDict, total=False):
     """What is told on standard error."""
 
     quiet: Annotated[bool, output_option("Say nothing but errors.", flags=("--quiet", "-q"))]
-    verbose: Annotated[
-        bool, output_option("Show the traceback of an error.", flags=("--verbose", "-v"), hidden=True)
-    ]
+    verbose: Annotated[bool, output_option("Show tracebacks.", flags=("--verbose", "-v"), hidden=True)]
     no_progress: Annotated[bool, output_option("Show no progress bar.", hidden=True)]
 
 
 class TableOutput(Saying, total=False):
     """Where the table goes."""
 
-    output: Annotated[
-        Path | None,
-        output_option(
-            f"Write a file: {either(FORMATS, before='.')}.", flags=("--output", "-o"), metavar="PATH"
-        ),
-    ]
+    output: Annotated[Path | None, path_option(f"Write a file: {either(FORMATS, before='.')}.")]
     format: Annotated[
         Format | None,
-        output_option(
-            f"table, {either(FORMATS)}. Default: a table on a terminal, csv in a pipe.",
-            metavar="NAME",
-            hidden=True,
-        ),
+        output_option(f"table, {either(FORMATS)}. Default: table; in a pipe csv.", hidden=True),
     ]
     only: Annotated[
         str | None, output_option("Write these columns alone, with errors and keys.", metavar="COLUMN,...")
@@ -457,19 +363,14 @@ class SurveyOptions(
         text_option(
             "Read until each interval is this narrow: 0.05, or entropy=0.1,previous=0.02.",
             doc="Read documents in a random order until the 95 % interval of each head is at most this wide "
-            "to either side: 0.05 for every column, or those that are named, "
-            '{"entropy": 0.1, "previous": 0.02}. Looks are at 128, 256, 512, ... documents.',
+            'to either side: 0.05 for every column, or {"entropy": 0.1, "previous": 0.02}. Looks are at 128, '
+            "256, 512, ... documents.",
             metavar="WIDTH",
-            line=str | None,
         ),
     ]
     queries: Annotated[
         Literal["text", "image"] | None,
-        text_option(
-            "Count only queries of the text, or of the image, where a model reads both together.",
-            metavar="text|image",
-            hidden=True,
-        ),
+        text_option("Count only queries of the text, or of the image.", metavar="text|image", hidden=True),
     ]
 
 

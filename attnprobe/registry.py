@@ -1,6 +1,6 @@
 """A command is one function: its command line, Python's keywords, checks and documentation come from it.
 
-An option is a parameter of that function, or a key of the ``TypedDict`` that it unpacks its keywords from
+An option is a parameter of that function, or a key of the ``TypedDict`` that it unpacks ``**options`` from
 (PEP 692), always as ``name: Annotated[type, Option(help)]``; what excludes one another is an ``if`` at the
 top of the function.
 """
@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property, wraps
+from inspect import Parameter
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
@@ -18,8 +19,8 @@ from attnprobe.errors import UsageError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-#: Sections of a docstring that are for Python alone; arguments are documented before them.
-_PYTHON_ONLY = re.compile(r"^(Notes|Returns|Raises|Warns|References):|^>>> ", re.M)
+#: Where the sections of a docstring begin that are for Python alone; arguments are documented before them.
+_PYTHON_ONLY = re.compile(r"^(?=(?:Notes|Returns|Raises|Warns|References):|>>> )", re.M)
 #: Command lines that a docstring shows, which Python's documentation leaves out.
 _EXAMPLES = re.compile(r"^Examples:\n(?:  .*\n?|\n)+", re.M)
 
@@ -34,7 +35,7 @@ class Option:
         doc: What Python's documentation says, where that is more than the help.
         name: The parameter of the command line, where Python calls it otherwise.
         flags: How it is written, where that is not its name behind two dashes.
-        line: The type on the command line, where Python takes more.
+        line: The type on the command line, where that is not the first of those that Python takes.
         argument: Whether it is written without its name.
         above: What a number has to be more than; ``low`` and ``high`` are the least and the largest.
         hidden: Whether ``--help-all`` alone shows it.
@@ -69,32 +70,24 @@ class Option:
         default = self.default if default is None else default
         if kind is bool:
             default = bool(default)
-        name, flags = self.name or keyword, self.flags
+        name, flags, line = self.name or keyword, self.flags, self.line or kind
         if not flags and not self.argument:
             dashed = name.replace("_", "-")
             flags = (f"--{dashed}/--no-{dashed}" if default is True else f"--{dashed}",)
-        line = kind if self.line is None else self.line
+        if isinstance(line, str):  # the name of a type that is not imported here
+            line = str | None
+        elif line is kind and get_origin(kind) in {Union, UnionType}:
+            first, *others = get_args(kind)
+            line = first | None if NoneType in others else first
         declared = {"keyword": keyword, "type": kind, "default": default, "python": python}
         return replace(self, name=name, flags=flags, line=line, **declared)
 
-    @property
-    def aliases(self) -> tuple[str, ...]:
-        """Its other names in Python, as the command line has other flags."""
-        return tuple(flag.strip("-").replace("-", "_") for flag in self.flags[1:] if flag.startswith("--"))
-
-    @property
-    def choices(self) -> tuple[Any, ...]:
-        """The words that it may be, and None; nothing where it may be anything."""
-        parts = get_args(self.type) if get_origin(self.type) in {Union, UnionType} else (self.type,)
-        if not all(part is NoneType or get_origin(part) is Literal for part in parts):
-            return ()
-        return tuple(word for part in parts for word in ((None,) if part is NoneType else get_args(part)))
-
     def check(self, value: Any) -> None:
         """Refuse a word that is none of the choices, and a number out of bounds."""
-        if self.choices and value not in self.choices:
-            words = ", ".join(str(word) for word in self.choices if word is not None)
-            raise UsageError(f"{self.keyword} must be one of {words}, not {value!r}.")
+        kinds = get_args(self.type) if get_origin(self.type) in {Union, UnionType} else (self.type,)
+        words = [word for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+        if words and isinstance(value, str | NoneType) and value not in (*words, self.default):
+            raise UsageError(f"{self.keyword} must be one of {', '.join(words)}, not {value!r}.")
         if isinstance(value, int | float):
             flag = max(self.flags, key=len)
             if self.low is not None and value < self.low:
@@ -140,39 +133,23 @@ class Command:
 
     @property
     def help(self) -> str:
-        return _split(self.docstring)[0]
+        return _PYTHON_ONLY.split(self.docstring, maxsplit=1)[0].rstrip()
 
     @property
     def documentation(self) -> str:
         """Python's docstring, with all arguments."""
-        text, more = _split(self.docstring)
-        options = (self.keywords[name] for name in inspect.signature(self.function).parameters)
-        arguments = "\n".join(
-            textwrap.fill(
-                f"{option.keyword}: {option.doc or option.help}", 110, break_on_hyphens=False,
-                initial_indent=" " * 4, subsequent_indent=" " * 8,
-            )
-            for option in options
-        )  # fmt: skip
-        return f"{_EXAMPLES.sub('', text).strip()}\n\nArgs:\n{arguments}\n\n{more}"
+        fill = textwrap.TextWrapper(110, " " * 4, " " * 8, break_on_hyphens=False).fill
+        arguments = [fill(f"{name}: {one.doc or one.help}") for name, one in self.keywords.items()]
+        more = "".join(_PYTHON_ONLY.split(self.docstring, maxsplit=1)[1:])
+        return "\n".join([_EXAMPLES.sub("", self.help).strip(), "\nArgs:", *arguments, f"\n{more}"])
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Check keywords, give each the name that it has here, and add the defaults of unpacked ones."""
-        named = dict(given)
-        for name, option in self.keywords.items():
-            for alias in set(option.aliases) & set(named) - set(self.keywords):
-                if named.get(name) is not None:
-                    raise UsageError(f"{alias} is another name of {name}; give one of them.")
-                named[name] = named.pop(alias)
-        self.check(named)
-        return {**self.unpacked, **named}
-
-    def check(self, given: Mapping[str, Any]) -> None:
-        """Refuse unknown keywords, and values that an option can't have."""
+        """Refuse unknown keywords and what they can't be, and add the defaults of unpacked ones."""
         for name, value in given.items():
             if name not in self.keywords:
                 raise UsageError(f"{self.name}() has no keyword {name!r}.")
             self.keywords[name].check(value)
+        return {**self.unpacked, **given}
 
 
 def command(*on_line: type, **parts: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -185,30 +162,26 @@ def command(*on_line: type, **parts: str) -> Callable[[Callable[P, R]], Callable
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
-        named = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        unpacked = [one for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD]
-        group = get_args(unpacked[0].annotation)[0].__annotations__ if unpacked else {}
-        defaults = {one.name: one.default for one in named}
-        options = [*read_options({one.name: one.annotation for one in named}, defaults)]
+        named = dict(signature.parameters)
+        group = get_args(named.pop("options").annotation)[0].__annotations__ if "options" in named else {}
         shared = [*read_options(group)]
-        options += shared
+        defaults = {name: one.default for name, one in named.items()}
+        options = [*read_options({name: one.annotation for name, one in named.items()}, defaults), *shared]
         options += [option for one in on_line for option in read_options(one.__annotations__, python=False)]
+        options.sort(key=lambda one: not one.argument)
         docstring = inspect.cleandoc(function.__doc__ or "")
         for name, text in parts.items():
             docstring = docstring.replace(f"{{{name}}}", text)
 
         @wraps(function)
         def checked(*arguments: P.args, **keywords: P.kwargs) -> R:
-            described.check(dict(zip(defaults, arguments, strict=False)))
+            described.complete(dict(zip(defaults, arguments, strict=False)))
             return function(*arguments, **described.complete(keywords))  # type: ignore[arg-type]
 
-        options.sort(key=lambda one: not one.argument)
         described = Command(checked, options, docstring, {one.keyword: one.default for one in shared})
-        parameters = [one.replace(annotation=described.keywords[one.name].type) for one in named]
+        parameters = [one.replace(annotation=described.keywords[name].type) for name, one in named.items()]
         parameters += [
-            inspect.Parameter(
-                one.keyword, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type
-            )
+            Parameter(one.keyword, Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
             for one in shared
         ]
         checked.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -216,13 +189,6 @@ def command(*on_line: type, **parts: str) -> Callable[[Callable[P, R]], Callable
         return checked
 
     return decorate
-
-
-def _split(docstring: str) -> tuple[str, str]:
-    """Split a docstring where the part begins that is for Python alone."""
-    match = _PYTHON_ONLY.search(docstring)
-    start = len(docstring) if match is None else match.start()
-    return docstring[:start].rstrip() if match else docstring, docstring[start:]
 
 
 def split_names(named: str | Sequence[Any] | None) -> list[Any] | None:

@@ -45,6 +45,21 @@ FORMATS = {
     ),
     '    ".csv": read_csv,': '    ".csv": read_csv,\n    ".md": read_paragraphs,',
 }
+#: A kind of picture and a role, each in the tables that know them.
+PICTURE = {
+    '    "atlas",\n': '    "atlas",\n    "bare",\n',
+    '= ("atlas", ': '= ("atlas", "bare", ',
+}
+FIGURE = {
+    "FIGURES: Mapping[PictureKind, Figure] = {\n": (
+        'FIGURES: Mapping[PictureKind, Figure] = {\n    "bare": Grid(fits=place_heads),\n'
+    ),
+}
+MARK = {'    "broad": RoleMark': '    "local": RoleMark("E", "#000080"),\n    "broad": RoleMark'}
+CRITERION = {
+    '    "broad": 0.6,\n': '    "broad": 0.6,\n    "local": 0.5,\n',
+    "    BROAD,\n": '    Criterion("local", {"diagonal_excess": "local"}),\n    BROAD,\n',
+}
 DATA = '''
 from attnprobe.corpus.cells import Row, make_table
 from attnprobe.corpus.streams import decode_lines
@@ -58,6 +73,17 @@ def read_paragraphs(stream, source):
         for number, part in enumerate(parts, start=1)
     )
     return make_table(source.spec, rows)
+'''
+STATISTIC = '''
+from attnprobe.statistics.statistic import Family, Statistic
+
+
+def runner_up(block):
+    """Probability of the second most attended key, the second largest p_j."""
+    return block.probabilities.topk(2, -1).values[..., 1]
+
+
+RUNNER_UP = Statistic("runner_up", "share", runner_up, family=Family("runners", "runners-up", 98), order=98)
 '''
 COMMAND = '''
 from typing import Annotated, Any, Unpack
@@ -85,9 +111,20 @@ def sharpest(model: ModelArgument, texts: TextsArgument = None, *,
 
 
 def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]]):
-    """An objective and a metric, formats of tables and data, a command and an option: a file each."""
+    """An objective and a metric, formats of tables and data, a statistic, a command, an option: a file each.
+
+    A picture and a role are lines of tables.
+    """
     copy, run = package_copy
-    for path, changes in {copy / "tasks.py": TASKS, copy / "corpus" / "rows.py": FORMATS}.items():
+    lines = {
+        copy / "tasks.py": TASKS,
+        copy / "corpus" / "rows.py": FORMATS,
+        copy / "reports" / "charts" / "kinds.py": PICTURE,
+        copy / "reports" / "charts" / "figures.py": FIGURE,
+        copy / "table" / "naming.py": MARK,
+        copy / "statistics" / "role_table.py": CRITERION,
+    }
+    for path, changes in lines.items():
         content = path.read_text("utf-8")
         for old, new in changes.items():
             assert content.count(old) == 1
@@ -96,7 +133,7 @@ def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]])
     (copy / "intervention" / "objectives" / "norm.py").write_text(OBJECTIVE, "utf-8")
     (copy / "table" / "formats" / "tsv.py").write_text(FORMAT, "utf-8")
     (copy / "commands" / "sharpest.py").write_text(COMMAND, "utf-8")
-
+    (copy / "statistics" / "runners.py").write_text(STATISTIC, "utf-8")
     (copy / "corpus" / "paragraphs.py").write_text(DATA, "utf-8")
     (copy.parent / "data.md").write_text("the dog\nran\n\nshe came late\n", "utf-8")
     read = run("entropy", "demo", "-d", str(copy.parent / "data.md"), "-q").splitlines()
@@ -109,6 +146,13 @@ def test_in_a_copy_of_the_package(package_copy: tuple[Path, Callable[..., str]])
     assert float(cells["score"]) > 0
     help_text = run("ablate", "--help")
     assert "--metric" in help_text
+    census = run("census", "demo", "--limit", "4", "--statistics", "runners", "-q")
+    assert census.startswith("model,dataset,layer,head,n,runner_up,runner_up_se")
     rows = run("sharpest", "demo", "--limit", "4", "--count", "2", "-q").splitlines()
     assert rows[0].startswith("model,dataset,layer,head,n,entropy")
     assert {row.split(",")[2] for row in rows[1:]} == {"0"}
+
+    table = copy.parent / "roles.csv"
+    run("roles", "demo", "--limit", "30", "-o", str(table), "-q")
+    assert ",local,diagonal_excess," in table.read_text("utf-8")
+    assert run("plot", str(table), "--kind", "bare", "--only", "value", "-q").startswith("<svg")

@@ -1,6 +1,5 @@
 """What ships inside the package: an encoder with recognisable heads, and sentences to read."""
 
-import json
 from importlib.resources import files
 
 import attnprobe
@@ -28,11 +27,6 @@ def test_it_has_a_previous_head_and_a_next_head():
     assert frame["next"].max() > 0.8
     assert frame.loc[frame["previous"].idxmax(), "offset"] == -1
     assert frame.loc[frame["next"].idxmax(), "offset"] == 1
-
-
-def test_it_says_how_it_was_trained():
-    record = json.loads((DEMO / "training.json").read_text(encoding="utf-8"))
-    assert {"step", "seed", "held_out_masked_accuracy"} <= set(record)
 
 
 def test_the_sentences():

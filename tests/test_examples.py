@@ -57,19 +57,6 @@ def test_a_few_steps_give_a_checkpoint(tmp_path):
         assert len(table) == 4
 
 
-def test_masking_keeps_special_tokens_and_labels_only_what_it_chose():
-    script = load_script()
-    blocks = torch.randint(0, 50, (200, 64), generator=torch.Generator().manual_seed(0))
-    masked, labels = script.mask_blocks(blocks, torch.Generator().manual_seed(1), 50)
-    chosen = labels != -100
-    assert (labels[chosen] == blocks[chosen]).all()
-    assert (masked[~chosen] == blocks[~chosen]).all()
-    assert not chosen[blocks < len(script.SPECIAL)].any()
-    mask = script.SPECIAL.index("[MASK]")
-    assert abs(chosen.sum() / (blocks >= len(script.SPECIAL)).sum() - 0.2) < 0.02
-    assert abs((masked[chosen] == mask).double().mean() - 0.8) < 0.03
-
-
 def test_a_statistic_of_ones_own(capsys):
     script = load_script("own_statistic")
     uniform = build_uniform_block(5)
@@ -210,10 +197,3 @@ def test_winobias(tmp_path):
     ]
     assert found == [["he", "welder", "welder", "pilot"], ["she", "pilot", "welder", "pilot"]]
     assert "anti-stereotypical" in output.read_text()
-
-
-def test_every_example_says_how_to_run_it():
-    for path in EXAMPLES.iterdir():
-        if path.suffix in {".py", ".sh"}:
-            head = path.read_text(encoding="utf-8")[:1500]
-            assert f"examples/{path.name}" in head, path

@@ -89,6 +89,6 @@ def test_a_limit_on_the_size_of_files():
             pytest.raises(AttnprobeError, match=r"does not fit .*larger than is allowed.*ulimit -f.*TMPDIR"),
             SequenceStore(9) as store,
         ):
-            store.extend([TokenSequence([1] * (1 << 20)), TokenSequence([1, 2, 3])])
+            store.extend([TokenSequence([1] * (1 << 20)), TokenSequence([1, 2, 3])]).ids(1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

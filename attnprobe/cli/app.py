@@ -3,9 +3,7 @@
 import re
 import signal
 import sys
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from inspect import Parameter, Signature
 from typing import Annotated, Any, get_args
@@ -15,18 +13,19 @@ import typer
 from attnprobe import commands
 from attnprobe.cli.output import run_command
 from attnprobe.cli.stopping import ENDED, stopping
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, first_line, shorten
+from attnprobe.errors import AttnprobeError, first_line, shorten
 from attnprobe.files import known_reason
 from attnprobe.options import MODEL, OUTPUT, TEXT
-from attnprobe.registry import Command, Option
+from attnprobe.registry import Option
 from attnprobe.reports.streams import discard_the_rest
+from attnprobe.session.session import forward_warnings
 from attnprobe.table.cells import clean
 
 #: The exit code after Ctrl-C. Typer turns the interrupt into it before we see it.
 INTERRUPTED = ENDED + signal.SIGINT
 #: Shows all options, where ``--help`` shows the usual ones.
 _EVERYTHING = "--help-all"
-#: Other names of options, which would make the column of names wide on every page of help.
+#: Other names of options.
 _OTHER_NAMES = {"target-column": "label-column"}
 #: What stands for a value in ``--help``, by its type.
 _VALUES = {int: "N", float: "NUMBER"}
@@ -57,8 +56,18 @@ def make_app(*, everything: bool = False) -> typer.Typer:
     app.callback()(_root)
     panels = {name: panel for panel, names in commands.GROUPS.items() for name in names}
     for name, command in commands.COMMANDS.items():
+        function: Any = partial(run_command, command)
+        options = sorted(command.on_line.values(), key=lambda one: _PANELS.index(one.panel))
+        parameters = [
+            Parameter(
+                one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=_annotate(one, everything)
+            )
+            for one in options
+        ]
+        function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        function.__signature__ = Signature(parameters)
         help = _BREAK.sub(" ", command.help)  # Typer breaks lines itself
-        app.command(name, help=help, rich_help_panel=panels.get(name))(_make_function(command, everything))
+        app.command(name, help=help, rich_help_panel=panels.get(name))(function)
     return app
 
 
@@ -68,23 +77,8 @@ def _normalise(word: str) -> str:
     return _OTHER_NAMES.get(word, word)
 
 
-def _make_function(command: Command, everything: bool) -> Callable[..., None]:
-    """Make the function that Typer calls with what was given on the command line."""
-    function = partial(run_command, command)
-    options = sorted(command.on_line.values(), key=lambda one: (not one.argument, _PANELS.index(one.panel)))
-    parameters = [
-        Parameter(
-            one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=_annotate(one, everything)
-        )
-        for one in options
-    ]
-    named: Any = function
-    named.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    named.__signature__ = Signature(parameters)
-    return function
-
-
 def _annotate(option: Option, everything: bool) -> Any:
+    """Annotate an option for Typer; all are shown, or the usual ones."""
     metavar = option.metavar
     if metavar is None:  # one short word, so that the column of help stays wide
         types = get_args(option.line) or (option.line,)
@@ -95,8 +89,7 @@ def _annotate(option: Option, everything: bool) -> Any:
         return Annotated[option.line, typer.Argument(**shown)]
     hidden = option.hidden and not everything
     usual = isinstance(option.default, str | int | float) and not isinstance(option.default, bool)
-    flags = [flag for flag in option.flags if flag.strip("-") not in _OTHER_NAMES]
-    return Annotated[option.line, typer.Option(*flags, hidden=hidden, show_default=usual, **shown)]
+    return Annotated[option.line, typer.Option(*option.flags, hidden=hidden, show_default=usual, **shown)]
 
 
 def _print_version(wanted: bool) -> None:
@@ -121,7 +114,7 @@ def run(words: Sequence[str]) -> int:
     stopping.begin(words)
     code: Any
     try:
-        with _print_warnings(words):
+        with forward_warnings(_print_warning):
             app = make_app(everything=_EVERYTHING in words)
             code = app(args=list(words), prog_name="attnprobe", standalone_mode=False)
     except SystemExit as leaving:
@@ -139,21 +132,9 @@ def run(words: Sequence[str]) -> int:
     return int(code or 0)
 
 
-@contextmanager
-def _print_warnings(words: Sequence[str]) -> Iterator[None]:
-    """Print what a command warns of, unless it is to be quiet."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", AttnprobeWarning)
-        others = warnings.showwarning
-
-        def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
-            if not issubclass(category, AttnprobeWarning):
-                others(message, category, *place, **more)
-            elif not {"-q", "--quiet"} & set(words):
-                print(f"attnprobe: {clean(str(message))}", file=sys.stderr)
-
-        warnings.showwarning = show
-        yield
+def _print_warning(sentence: str) -> None:
+    if not {"-q", "--quiet"} & set(stopping.words):
+        print(f"attnprobe: {clean(sentence)}", file=sys.stderr)
 
 
 def _complain(error: Exception, words: Sequence[str]) -> int:

@@ -16,7 +16,10 @@ from attnprobe.files import reason
 from attnprobe.registry import Command, split_names
 from attnprobe.reports import streams
 from attnprobe.run.process_group import Ranks
+from attnprobe.session.session import record_as
+from attnprobe.table import destination
 from attnprobe.table.cells import clean
+from attnprobe.table.formats import FORMATS
 
 if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
@@ -35,15 +38,13 @@ _PAGES = {
 
 def run_command(command: Command, **given: Any) -> None:
     """Refuse a bad destination, call the function of a command, and put what it makes where it goes."""
-    page = command.name in _PAGES
-    path, format = _choose_file(command, given) if page else (None, _choose_format(command, given))
+    path, format = _choose_destination(command, given)
     # Threads that spin while they wait for one another stall each other on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from attnprobe.session.session import record_as
-
     keywords = {one.keyword: given[name] for name, one in command.on_line.items() if one.python}
     keywords |= {"overwrite": given["overwrite"]} if "overwrite" in command.keywords else {}
-    quiet = given["quiet"] or not Ranks.detect().first
+    first = Ranks.detect().first  # which writes for all
+    quiet = given["quiet"] or not first
     bar = sys.stderr.isatty() and not (quiet or given["no_progress"])
     words = record_as(["attnprobe", *stopping.words])
     try:
@@ -51,19 +52,21 @@ def run_command(command: Command, **given: Any) -> None:
             keywords |= {"progress": progress} if "progress" in command.keywords else {}
             made = command.function(**keywords)
     except AttnprobeError as error:
-        if page and error.table is not None:
+        if error.table is not None and command.name in _PAGES:
             raise _keep_tables(str(error), error.table, given["save_tables"]) from error
-        if error.table is not None:
+        if error.table is not None and first:
             _emit(error.table, format, given)
         raise
-    if not Ranks.detect().first:  # which writes for all
+    if not first:
         return
-    if page:
+    if command.name in _PAGES:
         _emit_page(made, path, format, given)
         return
     _emit(made, format, given)
-    if command.name == "doctor":
-        _check_findings(made)
+    if command.name == "doctor" and "failed" in (status := list(made["status"])):
+        error = ModelError(str(made["detail"][status.index("failed")]))
+        error.exit_code = 1
+        raise error
 
 
 class _StoppableProgress(streams.TerminalProgress):
@@ -83,36 +86,29 @@ class _StoppableProgress(streams.TerminalProgress):
 # Where it goes, which is refused before anything slow is imported
 
 
-def _choose_format(command: Command, given: Given) -> str:
-    """Choose the format of a table, or refuse where it would go."""
-    from attnprobe.reports.sink import check_output
-    from attnprobe.table.destination import check_apart, check_apart_from_state, check_outside
-
-    output = given["output"]
-    if output is not None and str(output) != _STREAM:
+def _choose_destination(command: Command, given: Given) -> tuple[Path | None, str]:
+    """Choose a file, None for standard output or a browser, and its format; or refuse it."""
+    output = None if str(given["output"]) == _STREAM else given["output"]
+    if output is not None:
         reads = list_inputs(command, given)
-        check_apart(
-            output, [Path(name) for name in reads if name != _STREAM], standard_input=_STREAM in reads
-        )
+        files = [Path(name) for name in reads if name != _STREAM]
+        destination.check_apart(output, files, standard_input=_STREAM in reads)
         if given.get("resume") is not None:
-            check_apart_from_state(output, given["resume"])
+            destination.check_apart_from_state(output, given["resume"])
         if given.get("save") is not None:
-            check_outside(output, given["save"], "-o")
-    return check_output(output, given["overwrite"], given["format"]).format
+            destination.check_outside(output, given["save"], "-o")
+    if command.name not in _PAGES:
+        from attnprobe.reports.sink import check_output
 
-
-def _choose_file(command: Command, given: Given) -> tuple[Path | None, str]:
-    """Choose the file of a page or a picture, None for a browser or standard output, and its format."""
-    from attnprobe.table.destination import check_apart, check_free_file
-
+        chosen = check_output(output, given["overwrite"], given["format"])
+        return chosen.path, chosen.format
     module, name = _PAGES[command.name].split(":")
-    output, endings = given["output"], getattr(import_module(module), name).endings
-    path, format = None, "svg" if command.name == "plot" else "html"
-    if output is not None and str(output) != _STREAM:
-        path = check_free_file(output, endings, given["overwrite"])
-        check_apart(path, [Path(name) for name in list_inputs(command, given) if name != _STREAM])
-        format = path.suffix.lower().removeprefix(".")
-    elif command.name != "plot" and not is_browser_there():
+    format = "svg" if command.name == "plot" else "html"
+    if output is not None:
+        endings = getattr(import_module(module), name).endings
+        output = destination.check_free_file(output, endings, given["overwrite"])
+        format = output.suffix.lower().removeprefix(".")
+    elif command.name != "plot" and not _is_browser_there():
         raise UsageError("There is no browser here to show the page in; write a file with -o page.html.")
     elif command.name == "plot" and streams.is_terminal():
         raise UsageError("a picture is not for a terminal: name a file with -o heads.svg")
@@ -124,30 +120,25 @@ def _choose_file(command: Command, given: Given) -> tuple[Path | None, str]:
         from attnprobe.reports.picture import warm_up
 
         warm_up(format)
-    return path, format
+    return output, format
 
 
 def list_inputs(command: Command, given: Given) -> list[str]:
     """List what is read, as the options name it."""
     names: list[str] = []
     for name, option in command.on_line.items():
-        value = given.get(name)
-        values = [str(one) for one in value] if isinstance(value, list) else [str(value)] if value else []
-        reads = option.reads
-        if reads == "side":
-            reads = "data" if given.get("model") else "table"
+        value, reads = given.get(name), option.reads
+        values = list(map(str, value)) if isinstance(value, list) else [str(value or "")]
         if reads == "order":  # FILE:COLUMN
             values = [one.rpartition(":")[0] for one in values]
-        if reads == "table":
-            from attnprobe.table.destination import add_descriptions
-
-            values = [str(one) for one in add_descriptions(map(Path, values))]
+        if reads == "table" or (reads == "side" and not given.get("model")):
+            values = [str(path) for path in destination.add_descriptions(map(Path, filter(None, values)))]
         if reads or option.keyword == "model":
             names += filter(None, values)
     return names
 
 
-def is_browser_there() -> bool:
+def _is_browser_there() -> bool:
     """Tell whether there is a browser with a window; one in a terminal shows no pictures."""
     windows = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     if sys.platform not in ("win32", "darwin") and not any(map(os.environ.get, windows)):
@@ -165,12 +156,9 @@ def is_browser_there() -> bool:
 def _emit(table: "HeadTable", format: str, given: Given) -> None:
     """Write the table where the options say; a terminal shows what stands below it too.
 
-    Raises:
-        AttnprobeError: When the file can't be written, and the table is then on standard output; or when a
-            column that is to be written is not there, and then all are written.
+    Raises AttnprobeError when the file can't be written, and the table is then on standard output; or when a
+    column that is to be written is not there, and then all are written.
     """
-    if not Ranks.detect().first:
-        return
     with stopping.working(gentle=True):
         try:
             chosen = table.take(split_names(given["only"]), given["rows"])
@@ -185,7 +173,6 @@ def _emit(table: "HeadTable", format: str, given: Given) -> None:
 
 def _write(table: "HeadTable", format: str, given: Given) -> None:
     from attnprobe.reports.sink import write_rescued, write_table
-    from attnprobe.table.formats import FORMATS
 
     options = ("output", "format", "precision", "overwrite", "full", "rows")
     try:
@@ -217,15 +204,6 @@ def _print_written(path: Path, given: Given) -> None:
         print(f"attnprobe: wrote {clean(str(name))}", file=sys.stderr)
 
 
-def _check_findings(table: "HeadTable") -> None:
-    """End with exit code 1 where a check of doctor failed."""
-    for status, detail in zip(table["status"], table["detail"], strict=True):
-        if status == "failed":
-            error = ModelError(str(detail))
-            error.exit_code = 1
-            raise error
-
-
 # Pages and pictures
 
 
@@ -251,9 +229,7 @@ def _open_browser(page: bytes) -> Path:
         with tempfile.NamedTemporaryFile(prefix="attnprobe-", suffix=".html", delete=False) as file:
             file.write(page)
     except OSError as error:
-        raise AttnprobeError(
-            f"could not write the page into the temporary folder: {reason(error)}."
-        ) from error
+        raise AttnprobeError(f"could not write into the temporary folder: {reason(error)}") from error
     path = Path(file.name)
     if not webbrowser.open(path.as_uri()):
         raise AttnprobeError(f"The browser did not open the page; it is in {path}.")
@@ -262,14 +238,13 @@ def _open_browser(page: bytes) -> Path:
 
 def _keep_tables(why: str, tables: "Mapping[str, HeadTable]", folder: Path | None) -> AttnprobeError:
     """Keep the tables of a report that failed, and say where they are."""
+    text = why.rstrip(".")
     kept = folder is not None and all((folder / f"{name}.csv").is_file() for name in tables)
     if not kept and Ranks.detect().first:
         from attnprobe.reports.sink import write_rescued_tables
 
         folder = write_rescued_tables(tables)
-    text = why.rstrip(".")
     if folder is not None:
-        text += (
-            f". The tables are in {folder}: `attnprobe report --from {folder} -o report.html` makes a page"
-        )
+        how = f"attnprobe report --from {folder} -o report.html"
+        text += f". The tables are in {folder}: `{how}` makes a page"
     return AttnprobeError(f"{text}.")

@@ -20,12 +20,11 @@ _SHOW_CURSOR = "\x1b[?25h"
 class Stopping:
     """The handling of signals.
 
-    While there is nothing to put away (imports, options), the program ends on the spot: an exception there
-    can be swallowed or turned into another one by a module that is only half imported. While a command
-    works, the signal becomes a KeyboardInterrupt, so that states are written and temporary files go away.
+    While there is nothing to put away (imports, options), the program ends on the spot: a module that is half
+    imported could swallow an exception. While a command works, the signal becomes a KeyboardInterrupt, so
+    that states are written and temporary files go away.
 
     Attributes:
-        words: Those of the command line.
         received: The first signal, or None.
         gentle: Whether there may be something to put away.
         outcome: What a program that is stopped at this moment leaves.

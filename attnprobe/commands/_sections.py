@@ -4,28 +4,29 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.commands.census import census, distance
 from attnprobe.commands.correlate import correlate, measure_domains
-from attnprobe.commands.intervene import importance
+from attnprobe.commands.intervene import importance, prune
 from attnprobe.commands.links import coreference, links, syntax
-from attnprobe.commands.prune import prune
 from attnprobe.commands.roles import roles
 from attnprobe.corpus.order import select
 from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.files import write_together
+from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
+from attnprobe.options import FREE
 from attnprobe.reports.report.contents import OF_A_TASK, OF_GOLD, check_tables_folder
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
-from attnprobe.session.checkpoints import make_state_key
+from attnprobe.run.record import record_versions
 from attnprobe.session.roles import list_gold, name_columns, open_sources, request_roles
-from attnprobe.session.session import Call, check_labels, describe_call, load_model, read_first, read_task
+from attnprobe.session.session import Call, check_labels, describe_call, read_first, read_task
 from attnprobe.session.survey import check_groups
-from attnprobe.session.texts import open_gold, open_texts, open_to_replay
+from attnprobe.session.texts import identify_source, open_gold, open_texts, open_to_replay
 from attnprobe.table.destination import read_description
 from attnprobe.table.naming import join_names
 from attnprobe.table.table import HeadTable
@@ -40,9 +41,9 @@ _OF_THE_DATA = {"split", "dataset_config", "name", "label_column", "by_group"}
 _COLUMNS = {"text_column", "text_pair_column", "document_column", "no_header"}
 #: What measures a section, and the options of the report that are not about it.
 _MEASURED: Mapping[str, tuple[Any, set[str]]] = {
-    "census": (census, {"label_column", "by_group"}),
-    "roles": (roles, {"label_column", "by_group"}),
-    "distance": (distance, {"label_column", "by_group"}),
+    "census": (census, {"label_column"}),
+    "roles": (roles, {"label_column"}),
+    "distance": (distance, {"label_column"}),
     "groups": (census, {"label_column"}),
     "syntax": (syntax, _OF_THE_DATA | _COLUMNS),
     "coreference": (coreference, _OF_THE_DATA | _COLUMNS),
@@ -91,7 +92,7 @@ class Sections:
     def check(self, wanted: Sequence[str]) -> None:
         """Refuse data that a later section would refuse, and keep what can be read once only."""
         of_a_task = any(section in OF_A_TASK for section in wanted)
-        self.texts, source = open_to_replay(self.texts, self.labels, self.options, find_labels=of_a_task)
+        self.texts, source = open_to_replay(self.texts, self.options, self.labels, find_labels=of_a_task)
         if of_a_task:
             check_labels(source, read_task(self.options, self.labels))
         else:
@@ -99,45 +100,44 @@ class Sections:
         if "roles" in wanted and (self.picked or list_gold(self.roles) or self.roles["thresholds"]):
             open_sources(self.texts, self.roles)
         if self.by_group is not None:
-            source = open_texts(self.texts, named={**self.options, "by_group": self.by_group})
+            source = open_texts(self.texts, {**self.roles, "by_group": self.by_group})
             read_first(check_groups(source, self.by_group))
         if self.out_domain is not None:
-            self.out_domain, _ = open_to_replay(self.out_domain, None, self.options, find_labels=True)
+            self.out_domain, _ = open_to_replay(self.out_domain, self.options, find_labels=True)
 
     def describe(self) -> str:
         """Describe all that the numbers depend on, by a hash."""
+        from attnprobe.model.folders import hash_file
         from attnprobe.model.locate import locate
 
-        question = {**self.options, "by_group": self.by_group}
-        question = {name: value for name, value in question.items() if name not in OF_GOLD.values()}
-        key = make_state_key("report", question, self._open_all, [self.options["frequencies"]], self.call)
-        checkpoint = locate(str(self.model), self.call.load, weights=False).identity
-        return hashlib.sha256(json.dumps([key, checkpoint], sort_keys=True).encode()).hexdigest()
-
-    def _open_all(self) -> list[OpenSource]:
-        options = self.options
-        sources = [open_to_replay(self.texts, self.labels, options, find_labels=True)[1]]
+        options, free = self.options, {*FREE, *OF_GOLD.values()}
+        sources = [open_to_replay(self.texts, options, self.labels, find_labels=True)[1]]
         if self.out_domain is not None:
-            sources.append(open_to_replay(self.out_domain, None, options, find_labels=True)[1])
+            sources.append(open_to_replay(self.out_domain, options, find_labels=True)[1])
         for kind, texts in list_gold(self.roles).items():
             sources.append(open_gold(texts, kind, name_columns(kind, self.roles)))
-        return sources
+        question = {name: value for name, value in options.items() if name not in free}
+        table = options["frequencies"] and hash_file(Path(options["frequencies"]))
+        data = [identify_source(source, self.call.corpus) for source in sources]
+        checkpoint = locate(str(self.model), self.call.load, weights=False).identity
+        key = [question, self.by_group, table, data, checkpoint, record_versions()["versions"]]
+        return hashlib.sha256(json.dumps(key, sort_keys=True, default=str).encode()).hexdigest()
 
     def measure_all(
         self, wanted: Sequence[str], folder: "TableFolder"
     ) -> "tuple[dict[str, HeadTable], Sequence[SequenceAttention], str]":
         """Measure what does not lie in the folder, and save each section when it is done.
 
-        Returns the tables by name, sentences with the attention of all heads, and how these were chosen.
-
-        Raises:
-            AttnprobeError: When a section fails; it has the tables of those before it.
+        Returns the tables by name, sentences with the attention of all heads, and how these were chosen. An
+        error has the tables of the sections before it.
         """
         tables = folder.open(list_tables(wanted), self)
         seen: Sequence[SequenceAttention] = ()
-        chosen = ""
-
-        shared, measured = self.list_shared(wanted, tables), dict[str, HeadTable]()
+        chosen, measured = "", dict[str, HeadTable]()
+        shared = [one for one in wanted if one in _OF_THE_TEXTS and one not in tables]
+        # Roles may be read off a treebank alone, and not off the texts that the census is of.
+        if "roles" in shared and (self.texts is None or self._open().kind != "text"):
+            shared.remove("roles")
         if len(shared) > 1:
             with self.progress.part(join_names(shared)), suppress(AttnprobeError):  # each says why, alone
                 measured = self.measure_together(shared)
@@ -165,20 +165,11 @@ class Sections:
                     raise raised from error
         return tables, seen, chosen
 
-    def list_shared(self, wanted: Sequence[str], done: Mapping[str, Any]) -> list[str]:
-        """List the sections that can share a pass over the texts."""
-        shared = [one for one in wanted if one in _OF_THE_TEXTS and one not in done]
-        # Roles may be read off a treebank alone, and not off the texts that the census is of.
-        if "roles" in shared and (self.texts is None or self._open().kind != "text"):
-            shared.remove("roles")
-        return shared
-
     def _open(self) -> OpenSource:
-        return open_texts(self.texts, named=self.options)
+        return open_texts(self.texts, self.roles)
 
     def _load(self, kind: str) -> Any:
-        self.progress.stage("loading", None)
-        return load_model(self.model, self.call.tokenizer, self.call.load, kind)
+        return replace(self.call, progress=self.progress).load_checkpoint(modality=kind)
 
     def measure_together(self, sections: Sequence[str]) -> dict[str, HeadTable]:
         """Measure sections in one pass over the texts."""
@@ -204,8 +195,9 @@ class Sections:
             return TableRequest([corpus], source.name, facts, tabulation)
 
         names = list_tables(sections)
+        workers = self.options["workers"]
         results = survey_corpora(
-            checkpoint, [request(name) for name in names], workers=call.workers, progress=self.progress
+            checkpoint, [request(name) for name in names], workers=workers, progress=self.progress
         )
         return {name: result.table for name, result in zip(names, results, strict=True)}
 
@@ -216,7 +208,9 @@ class Sections:
         options = {name: value for name, value in self.options.items() if name in taken}
         options |= {"progress": self.progress, "threads": None}
         if section == "correlate":
-            return self._correlate(correlate.command.complete(options))  # type: ignore[attr-defined]
+            options = correlate.command.complete(options)  # type: ignore[attr-defined]
+            given = measure_domains(self.model, self.texts, self.out_domain, "gradient", options)
+            return {"correlate": correlate_sides(*given), "correlate_by_head": tabulate_disagreement(*given)}
         options |= {"distance": {"all_pairs": True}, "groups": {"by_group": self.by_group}}.get(section, {})
         texts = self.options[OF_GOLD[section]] if section in OF_GOLD else self.texts
         labels = [self.labels] if section in OF_A_TASK else []
@@ -225,22 +219,13 @@ class Sections:
             measured[_PROFILE] = census(self.model, texts, statistics=[_PROFILE], **options)
         return measured
 
-    def _correlate(self, options: Any) -> dict[str, HeadTable]:
-        from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
-
-        pair, record = measure_domains(self.model, self.texts, self.out_domain, "gradient", options)
-        facts = {"command": describe_call("correlate"), **record}
-        by_head = tabulate_disagreement(pair, facts)
-        return {"correlate": correlate_sides(pair, facts), "correlate_by_head": by_head}
-
     def read_sentences(self) -> "tuple[Sequence[SequenceAttention], str]":
         """Read all heads on a few sentences of the data, with how they were chosen, or why there are none."""
         from attnprobe.survey.maps import SENTENCE_TOKENS, choose_sentences, read_sequences
 
         source, reading = self._open(), self.call.corpus
         if source.kind != "text":
-            kind = {"image": "an image", "sound": "a sound"}.get(source.kind)
-            return [], f"`attnprobe view` shows all heads on {kind}." if kind else "Videos are not shown."
+            return [], f"`attnprobe view` shows all heads on one {source.kind}."
         checkpoint = self._load("text")
         documents = select(source.documents, reading.limit, reading.sample, reading.seed)
         chosen, note = choose_sentences(documents, checkpoint.tokenizer)
@@ -255,8 +240,7 @@ class Sections:
 class TableFolder:
     """A folder for the tables of a report, each saved as soon as it is done; without a path, none is.
 
-    A table that lies there is done where it was measured of the same model, data and options, which
-    ``measured.json`` says by a hash. Of several processes, the first one saves.
+    A table that lies there is done where ``measured.json`` has the hash of the same model, data and options.
     """
 
     def __init__(self, path: Path | None, overwrite: bool) -> None:
@@ -278,12 +262,9 @@ class TableFolder:
                 done = set.intersection(*processes.gather(set(tables)))
             tables = {name: table for name, table in tables.items() if name in done}
         if tables:
-            run.call.progress.say(
-                f"{join_names(list(tables))} {'was' if len(tables) == 1 else 'were'} done before."
-            )
-        check_tables_folder(
-            self.path, [name for name in names if name not in tables], overwrite=self._overwrite
-        )
+            run.call.progress.say(f"Done before: {join_names(list(tables))}.")
+        left = [name for name in names if name not in tables]
+        check_tables_folder(self.path, left, overwrite=self._overwrite)
         if (record := self.path / _RECORD).exists() and not self._measured:
             raise UsageError(f"{record} already exists, and is of something else; choose another folder.")
         return tables

@@ -30,26 +30,23 @@ class HeadCallback(StepCallback):
     """Measure heads while transformers' ``Trainer`` trains a model, and write what ``dynamics`` writes.
 
     Heads are measured before the first step, after every so many, and after the last. Losses, weights and
-    random numbers are bit for bit those of a run without it. Each measurement takes about a forward pass over
-    the texts. Under torchrun, the processes share the texts. A resumed run goes on with the table of the
-    steps before. Numbers that are logged: for each headline column its mean over heads, ``heads/entropy``;
-    the largest change of a head since the measurement before, ``heads/entropy_change``; and the values of the
-    heads that changed most, ``heads/entropy/L1H3``.
+    random numbers are bit for bit those of a run without it. Under torchrun, the processes share the texts. A
+    resumed run goes on with the table of the steps before. Numbers that are logged: for each headline column
+    its mean over heads, ``heads/entropy``; the largest change of a head since the measurement before,
+    ``heads/entropy_change``; and the values of the heads that changed most, ``heads/entropy/L1H3``.
 
     Args:
         texts: What ``census`` reads, and ``statistics`` and all further keywords as there.
         every: Steps between two measurements.
         output: The table, written anew after each measurement; its ending says in which format.
         tokenizer: Needed where the trainer has no ``processing_class``.
-        trainer: The trainer, so that numbers go to whatever it reports to; without it, they only go into
-            ``trainer.state.log_history``.
+        trainer: So that numbers go to what it reports to, beside ``trainer.state.log_history``.
 
     Attributes:
         table: All measurements so far, a row for each step and head; None before the first.
 
     Raises:
-        AttnprobeError: When training begins, with one sentence on what can't be measured. What fails at a
-            later step is a warning, and training goes on.
+        AttnprobeError: When training begins. What fails at a later step is a warning.
 
     References:
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.
@@ -72,7 +69,7 @@ class HeadCallback(StepCallback):
             if name in options:
                 raise UsageError(f"{name} has no meaning in a training run; leave it out.")
         self._options = {"statistics": statistics, **options}
-        census.command.check(self._options)  # type: ignore[attr-defined]
+        census.command.complete(self._options)  # type: ignore[attr-defined]
         if isinstance(texts, str):
             check_standard_input(texts)
         super().__init__(every, tokenizer, trainer)
@@ -104,10 +101,7 @@ class HeadCallback(StepCallback):
 
     def measure(self, model: nn.Module, tokenizer: Tokenizer | None, step: int) -> Mapping[str, float]:
         if tokenizer is None:
-            raise UsageError(
-                "The trainer has no tokenizer: give HeadCallback(..., tokenizer=tokenizer), or the trainer a "
-                "processing_class."
-            )
+            raise UsageError("The trainer has no tokenizer: give HeadCallback(..., tokenizer=tokenizer).")
         table = census(cast(Any, model), self._texts, tokenizer=tokenizer, **self._options)
         if self._steps:
             check_alike(self._steps[0], (step, table))

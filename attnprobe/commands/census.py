@@ -1,21 +1,23 @@
 """Commands that measure where heads look, and how they relate: one pass over texts, images or sound."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from attnprobe.errors import UsageError
-from attnprobe.options import TEXT, CensusOptions, ModelArgument, SurveyOptions, TableOutput, TextsArgument
+from attnprobe.options import (
+    CensusOptions,
+    ModelArgument,
+    SurveyOptions,
+    TableOutput,
+    TextsArgument,
+    text_option,
+)
 from attnprobe.registry import Option, command, split_names
+from attnprobe.session.survey import open_text_survey
 
 if TYPE_CHECKING:
-    from attnprobe.session.survey import TextSurvey
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.table.table import HeadTable
-
-#: Families of what is attended to, beside which --weights shows the length of what heads carry.
-_WITH_LENGTHS = ("special", "modality")
 
 
 @command(TableOutput)
@@ -25,38 +27,30 @@ def census(
     *,
     statistics: Annotated[
         "Sequence[str | Statistic] | None",
-        Option(
+        text_option(
             "Measure only these columns or families; profile is attention by offset.",
-            doc='Names of columns ("entropy"), of families ("positional"), of statistics that other '
-            "packages bring along, or functions that attnprobe.statistic decorates; by default "
-            '"census", which is all but "profile", attention by offset. "entropy_norm" is entropy of '
-            'attention weighted by norm, and "norm" the family of what heads carry, which weights adds too.',
+            doc='Names of columns ("entropy"), of families ("positional"), of statistics of other packages, '
+            'or functions that attnprobe.statistic decorates; by default "census", all but "profile", '
+            'attention by offset. "entropy_norm" is of attention weighted by norm, and "norm" the family of '
+            "what heads carry, which weights adds too.",
             metavar="NAME,NAME",
-            panel=TEXT,
-            line=str | None,
         ),
     ] = None,
     everything: Annotated[
         bool,
-        Option(
+        text_option(
             "Add rank, mixing and --weights both.",
-            doc="Measure all that has one row a head, in the same pass: the census under both weightings, "
-            "norm, rank without map_rank, mixing. What the model does not give is left out, and a note says "
-            "so.",
-            panel=TEXT,
+            doc="Measure all that has one row a head: the census under both weightings, norm, rank without "
+            "map_rank, mixing. What the model does not give is left out, and a note says so.",
         ),
     ] = False,
-    targets: Annotated[
-        Sequence[str] | None,
-        Option(doc="For each text, what the decoder beside an encoder reads; by default the text itself."),
-    ] = None,
     **options: Unpack[CensusOptions],
 ) -> "HeadTable":
     """What does every head look at?
 
-    One pass over the data. Numbers are means over queries, then over the n sequences.
+    One pass over the data.
 
-    Columns:
+    Columns, means over queries, then over the n sequences:
       entropy             -sum p ln p, in nats; entropy_normalized, entropy_first
       confidence          the largest p of a row
       previous, self, next
@@ -84,14 +78,7 @@ def census(
       attnprobe census t5-small -d pairs.tsv --text-column en --label-column de
 
     Returns:
-        One row a head, layers and heads counted from 0. ``NAME_se`` is a standard error over documents, and
-        ``n`` the number of sequences.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
-
-    Warns:
-        AttnprobeWarning: Of what is worth knowing, such as texts that were cut.
+        One row a head, layers and heads counted from 0.
 
     >>> table = census("demo", ["The parcel came late."], statistics=["entropy"])
     >>> list(table.data)
@@ -101,12 +88,8 @@ def census(
         raise UsageError(
             "--everything measures all there is, under both weightings; leave out --statistics and --weights."
         )
-    from attnprobe.session.survey import open_text_survey
-
     names = split_names(statistics)
     with open_text_survey("census", model, texts, options) as survey:
-        if targets is not None:
-            _add_targets(survey, texts, targets)
         from attnprobe.statistics import registry
 
         chosen = registry.every_statistic_of_heads() if everything else registry.choose(names)
@@ -118,25 +101,13 @@ def census(
         return survey.measure(chosen, rows, as_far_as_possible=everything)
 
 
-def _add_targets(survey: "TextSurvey", texts: Any, targets: Sequence[str]) -> None:
-    if texts is None or survey.source.kind != "text" or isinstance(texts, str | Path):
-        raise UsageError("targets go with a list of texts; of a file, name --label-column.")
-    documents = list(survey.source.documents)
-    if len(documents) != len(targets):
-        raise UsageError(f"There are {len(documents)} texts, but {len(targets)} targets.")
-    pairs = zip(documents, targets, strict=True)
-    survey.take([replace(document, label=target) for document, target in pairs], labelled=True)
-
-
 def _survey_family(name: str, model: Any, texts: Any, options: Mapping[str, Any]) -> "HeadTable":
     """Survey texts for one family of the census."""
-    from attnprobe.session.survey import open_text_survey
-
     with open_text_survey(name, model, texts, options) as survey:
         from attnprobe.statistics.registry import census_statistics, select_statistics
 
         chosen = census_statistics(name)
-        if name in _WITH_LENGTHS and options["weights"] != "attention":
+        if name in {"special", "modality"} and options["weights"] != "attention":  # lengths of the same
             chosen += select_statistics("norm")
         return survey.measure(chosen)
 
@@ -147,9 +118,7 @@ def entropy(
 ) -> "HeadTable":
     """How spread is the attention of each head?
 
-    Numbers are means over queries, then over the n sequences.
-
-    Columns:
+    Columns, means over queries, then over the n sequences:
       entropy             -sum p ln p, in nats
       entropy_normalized  divided by ln n of n visible keys, its largest value
       entropy_first       entropy of the first token's row
@@ -159,7 +128,6 @@ def entropy(
     Examples:
       attnprobe entropy demo
       attnprobe entropy gpt2 -d reviews.csv --text-column review > entropy.csv
-      attnprobe entropy my-bert -d corpus.txt --sample 1000 > entropy.csv
       attnprobe entropy my-bert -d reviews.csv --by-group source -o sources.csv
     """
     return _survey_family("entropy", model, texts, options)
@@ -171,16 +139,15 @@ def positional(
     texts: TextsArgument = None,
     *,
     control: Annotated[
-        bool, Option("Measure previous, next and offset_share again with the tokens shuffled.", panel=TEXT)
+        bool, text_option("Measure previous, next and offset_share again with the tokens shuffled.")
     ] = False,
     **options: Unpack[CensusOptions],
 ) -> "HeadTable":
     """Which heads look at neighbours, or at a fixed offset?
 
-    Numbers are means over queries, then over the n sequences. A head is called positional where
-    offset_share is at least 0.9.
+    A head is called positional where offset_share is at least 0.9.
 
-    Columns:
+    Columns, means over queries, then over the n sequences:
       previous, self, next      attention to the token before, itself, after
       offset                    the relative place most often attended most
       offset_share              how often, where there is a key at this place
@@ -192,10 +159,7 @@ def positional(
     Examples:
       attnprobe positional demo
       attnprobe positional demo --control
-      attnprobe positional roberta-base -d corpus.txt.gz -o positional.parquet
     """
-    from attnprobe.session.survey import open_text_survey
-
     if not control:
         return _survey_family("positional", model, texts, options)
     with open_text_survey("positional", model, texts, options) as survey:
@@ -214,10 +178,9 @@ def special(
 ) -> "HeadTable":
     """How much attention goes to special tokens and punctuation?
 
-    Numbers are means over queries, then over the n sequences. A model without such a token has an
-    empty column.
+    A model without such a token has an empty column.
 
-    Columns:
+    Columns, means over queries, then over the n sequences:
       first        attention to the leading special token
       separator    to separators
       punctuation  to punctuation
@@ -236,10 +199,9 @@ def special(
 def rare(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[CensusOptions]) -> "HeadTable":
     """Which heads look at rare tokens?
 
-    Rare are the types that, from the rarest up, make up a tenth of the text's tokens. Numbers are
-    means over queries, then over sequences.
+    Rare are the types that, from the rarest up, make up a tenth of the text's tokens.
 
-    Columns:
+    Columns, means over queries, then over sequences:
       rare_mass         attention to rare tokens
       rare_lift         divided by their share of the keys; 1 is no preference
       rarest_share      queries that look most at the sequence's rarest token
@@ -262,9 +224,7 @@ def modality(
 ) -> "HeadTable":
     """Which heads look at the image, which at the text, where a model reads both together?
 
-    Numbers are means over queries, then over the n sequences.
-
-    Columns:
+    Columns, means over queries, then over the n sequences:
       text_to_image, ...   attention of the text's tokens to the image; likewise
                            text_to_text, text_to_special, image_to_image, ...
       image_mass, text_mass, special_mass
@@ -287,17 +247,13 @@ def distance(
     model: ModelArgument,
     texts: TextsArgument = None,
     *,
-    by: Annotated[
-        Literal["pair", "head", "layer"], Option("Give one row per pair, per head, or per layer.")
-    ] = "pair",
+    by: Annotated[Literal["pair", "head", "layer"], Option("A row for each pair, head or layer.")] = "pair",
     all_pairs: Annotated[bool, Option("Compare all heads of the model, not only those of a layer.")] = False,
     **options: Unpack[CensusOptions],
 ) -> "HeadTable":
     """Which heads of a layer are copies, and which is the outlier?
 
-    Numbers are means over queries, then over the n sequences.
-
-    Columns:
+    Columns, means over queries, then over the n sequences:
       jsd          Jensen-Shannon divergence of two heads, in nats: 0 for copies,
                    ln 2 = 0.693 for heads that never look at the same token
       js_distance  its square root
@@ -313,8 +269,6 @@ def distance(
     """
     if all_pairs and by != "pair":
         raise UsageError("--all-pairs gives one row per pair; leave out --by.")
-    from attnprobe.session.survey import open_text_survey
-
     with open_text_survey("distance", model, texts, options) as survey:
         from attnprobe.statistics.distance import ALL_PAIRS, BY_HEAD, BY_LAYER, BY_PAIR
         from attnprobe.statistics.registry import select_statistics
@@ -328,9 +282,7 @@ def mixing(
     model: ModelArgument,
     texts: TextsArgument = None,
     *,
-    by: Annotated[
-        Literal["head", "layer", "pair"], Option("Give one row per head, per layer, or per pair.")
-    ] = "head",
+    by: Annotated[Literal["head", "layer", "pair"], Option("A row for each head, layer or pair.")] = "head",
     **options: Unpack[SurveyOptions],
 ) -> "HeadTable":
     """Do the heads of a layer repeat each other, or cancel?
@@ -355,18 +307,13 @@ def mixing(
 
     Notes:
         Logits are what the softmax is taken of. For ``explained_by_others_null`` the keys of each head are
-        shuffled, except for special tokens and the first token.
-
-    Returns:
-        One row a head, a layer or a pair. What a model does not give, such as what each head adds where the
-        output projection can't be found, is left out, and a note says so.
+        shuffled, except for special tokens and the first token. What a model does not give, such as what each
+        head adds where the output projection can't be found, is left out, and a note says so.
 
     References:
         Shazeer et al. (2020), Talking-heads attention; Kobayashi et al. (2020), Attention is not only a
         weight; Busing et al. (1999), Delete-m jackknife for unequal m.
     """
-    from attnprobe.session.survey import open_text_survey
-
     with open_text_survey("mixing", model, texts, options) as survey:
         from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR, CORRELATION, SHUFFLED
         from attnprobe.statistics.registry import select_statistics
@@ -402,17 +349,11 @@ def rank(
 
     Examples:
       attnprobe rank demo
-      attnprobe rank bert-base-uncased -d articles.jsonl --content-only
       attnprobe rank gpt2 -d corpus.txt --max-length 512 --map-rank -o rank.csv
-
-    Returns:
-        One row a head, of a model whose queries and keys can be read.
 
     References:
         Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models.
     """
-    from attnprobe.session.survey import open_text_survey
-
     with open_text_survey("rank", model, texts, options) as survey:
         from attnprobe.statistics.rank import MAP_RANK, RANK
         from attnprobe.statistics.registry import select_statistics

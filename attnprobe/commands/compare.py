@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from attnprobe.commands.census import census, mixing, rank
-from attnprobe.commands.intervene import importance
-from attnprobe.commands.prune import prune
+from attnprobe.commands.intervene import importance, prune
 from attnprobe.errors import AttnprobeError, UsageError
 from attnprobe.options import (
-    MODEL,
-    OUTPUT,
     FrequencyOptions,
     LabelsArgument,
     LayerOptions,
@@ -27,15 +24,26 @@ from attnprobe.options import (
     TextsArgument,
     TokenOptions,
     WeightOptions,
+    model_option,
+    output_option,
 )
 from attnprobe.registry import Option, command, split_names
+from attnprobe.run.record import record_versions
+from attnprobe.session.session import (
+    check_labels,
+    describe_call,
+    open_call,
+    parse_layers,
+    read_first,
+    read_task,
+)
+from attnprobe.session.texts import check_standard_input, open_to_replay, replay
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.corpus.tokenizer import Tokenizer
     from attnprobe.model.checkpoint import Checkpoint
-    from attnprobe.session.session import Call
     from attnprobe.table.table import HeadTable
 
 #: What dynamics can follow: the command, and which of its options others have not.
@@ -54,6 +62,11 @@ COLUMNS = {
 }
 #: What options of prune are called in dynamics.
 _RENAMED = {"prune_by": "by", "prune_step": "step"}
+
+Revisions = Annotated[
+    str | Sequence[str] | None,
+    model_option("Revisions of the one MODEL: step1000,step2000.", metavar="NAME,NAME"),
+]
 
 
 class SeveralOptions(
@@ -83,19 +96,10 @@ def compare(
         ),
     ],
     texts: TextsArgument = None,
-    labels: LabelsArgument = None,
     *,
-    revisions: Annotated[
-        str | Sequence[str] | None,
-        Option("Revisions of the one MODEL.", metavar="NAME,NAME", line=str | None, panel=MODEL),
-    ] = None,
+    revisions: Revisions = None,
     measure: Annotated[
-        str,
-        Option(
-            "census, or some of its columns: entropy,previous.",
-            doc="What is compared: census for all of its columns, or some columns and families.",
-            metavar="NAME",
-        ),
+        str, Option("census, or some of its columns and families: entropy,previous.")
     ] = "census",
     match: Annotated[
         Literal["layer", "model", "outputs", "outputs-layer"] | None,
@@ -103,10 +107,8 @@ def compare(
             "Match heads one to one: layer (within layers), model, outputs (by what they give) or "
             "outputs-layer.",
             metavar="HOW",
-            doc='Assign heads to heads one to one, with the least total divergence: "layer" within layers '
-            'of one number, "model" over the model. "outputs" and "outputs-layer" match by what heads give, '
-            "with the most total CKA. Columns matched_layer, matched_head, "
-            "jsd_matched, cka_matched; columns that end in _b are then about the matched head.",
+            doc='Match heads one to one: within "layer" or over "model" by the least total divergence, by '
+            'what heads give ("outputs", "outputs-layer") by the most total CKA; columns in _b are then its.',
         ),
     ] = None,
     nearest: Annotated[bool, Option("Look for the nearest head among all, or not, which is quicker.")] = True,
@@ -118,10 +120,11 @@ def compare(
     """What did fine-tuning change in the heads?
 
     Both models read the same batches, each once. Models with different tokenizers are compared word
-    by word; models of different shapes head by nearest head.
+    by word; models of different shapes head by nearest head, which columns _b are then about.
 
     Columns:
-      jsd              how differently heads of one number attend, 0 to 0.693 nats
+      jsd              how differently heads of one number attend, query by
+                       query, 0 to 0.693 nats
       nearest_layer, nearest_head, jsd_nearest
                        the head of the second model that attends most alike
       matched_layer, matched_head, jsd_matched, cka_matched
@@ -138,14 +141,6 @@ def compare(
       attnprobe compare my-org/my-model --revisions step1000,step2000
       attnprobe compare demo demo -L 20
 
-    Notes:
-        ``jsd`` is taken query by query. Where the models have other numbers of layers or heads, columns
-        ``_b`` are about the nearest head. ``labels`` are the target texts that the decoders of
-        encoder-decoder models read, by default the texts themselves.
-
-    Returns:
-        One row for each head of the first model.
-
     References:
         Lin (1991), Divergence measures based on the Shannon entropy; Kornblith, Norouzi, Lee and Hinton
         (2019), Similarity of neural network representations revisited.
@@ -156,9 +151,6 @@ def compare(
     >>> float(table["jsd"].max()), float(table["entropy_delta"].max())
     (0.0, 0.0)
     """
-    from attnprobe.session.session import describe_call, open_call, parse_layers, read_first
-    from attnprobe.session.texts import check_standard_input, open_to_replay, replay
-
     if match in {"layer", "model"} and not nearest:
         raise UsageError("Matching by maps needs the divergence of all pairs; leave out --no-nearest.")
     pair = _name_pair(model, revisions, options["revision"])
@@ -167,13 +159,10 @@ def compare(
     if isinstance(texts, str):
         check_standard_input(texts)
     layers = parse_layers(options["layers"])
-    by_outputs = match in {"outputs", "outputs-layer"}
     within: Any = {"outputs": "model", "outputs-layer": "layer"}.get(match or "", match)
-    named = [(*one, known) for one, known in zip(pair, tokenizers or (None, None), strict=True)]
-    models = [checkpoint for checkpoint, _ in pair]
-    with open_call(options, *models, tokenizers=tokenizers or [None, None]) as call:
-        texts, labels = replay(texts), replay(labels)
-        texts, source = open_to_replay(texts, labels, options, find_labels=False)
+    models, known = [one for one, _ in pair], tokenizers or [None, None]
+    with open_call(options, *models, tokenizers=known) as call:
+        texts, source = open_to_replay(replay(texts), options)
         source = read_first(source)
         from attnprobe.findings.comparison import tabulate_heads
         from attnprobe.statistics.registry import choose
@@ -183,24 +172,28 @@ def compare(
 
         names = None if measure == "census" else split_names(measure)
         statistics = apply_weights(choose(names), options["weights"])
-        call.progress.stage("loading", None)
-        first, second = (_load(one, revision, known, source.kind, call) for one, revision, known in named)
-        first, second = _tell_apart(first, second, pair)
+        checkpoints = []
+        for (one, revision), tokenizer in zip(pair, known, strict=True):
+            given = {**call.options, "tokenizer": tokenizer, "revision": revision}
+            checkpoint = replace(call, model=one, options=given).load_checkpoint(modality=source.kind)
+            if revision is not None and revision != call.options["revision"]:
+                checkpoint = replace(checkpoint, name=f"{checkpoint.name}@{revision}")
+            checkpoints.append(checkpoint)
 
         def reopen() -> Iterator[Any]:  # only where the second checkpoint has other tokens
-            yield from open_to_replay(texts, labels, options, find_labels=False)[1].documents
+            yield from open_to_replay(texts, options)[1].documents
 
         comparison = compare_checkpoints(
-            (first, second),
+            _tell_apart(checkpoints[0], checkpoints[1], models),
             (source.documents, reopen() if source.kind == "text" else source.documents),
             call.corpus,
             statistics,
             pairs=nearest,
-            outputs=by_outputs,
+            outputs=match in {"outputs", "outputs-layer"},
             match=within,
             dataset=source.name,
             facts={"command": describe_call("compare"), "dataset": source.described},
-            labelled=labels is not None or options["label_column"] is not None,
+            labelled=options["label_column"] is not None,
             **call.run,
         )
         if layers is None:
@@ -224,20 +217,11 @@ def _name_pair(
     return pair
 
 
-def _load(model: Any, revision: str | None, tokenizer: Any, kind: str, call: "Call") -> "Checkpoint":
-    from attnprobe.session.session import load_model
-
-    load = replace(call.load, revision=revision) if isinstance(model, str | Path) else call.load
-    checkpoint = load_model(model, tokenizer, load, kind)
-    other = revision is not None and revision != call.load.revision
-    return replace(checkpoint, name=f"{checkpoint.name}@{revision}") if other else checkpoint
-
-
 def _tell_apart(
-    first: "Checkpoint", second: "Checkpoint", pair: Sequence[tuple[Any, Any]]
+    first: "Checkpoint", second: "Checkpoint", models: Sequence[Any]
 ) -> "tuple[Checkpoint, Checkpoint]":
     """Name folders that are called alike, such as checkpoints of two runs, by the folders they are in too."""
-    folders = [Path(model).resolve() for model, _ in pair if isinstance(model, str | Path)]
+    folders = [Path(model).resolve() for model in models if isinstance(model, str | Path)]
     if first.name != second.name or len({*folders}) < 2 or not all(map(Path.is_dir, folders)):
         return first, second
     names = [os.path.relpath(folder, os.path.commonpath(folders)) for folder in folders]
@@ -262,43 +246,25 @@ def dynamics(
     measure: Annotated[
         str,
         Option(
-            "importance, prune, census, everything, rank, mixing, or columns: entropy,previous.",
-            doc="What to follow: importance, prune, census, columns or families of it (entropy,previous), "
-            "rank, mixing or a column of these, everything.",
-            metavar="NAME",
+            "importance, prune, census, everything, rank, mixing, or columns and families: entropy,previous."
         ),
     ] = "importance",
-    revisions: Annotated[
-        str | Sequence[str] | None,
-        Option(
-            "Revisions of the one MODEL: step1000,step2000.",
-            metavar="NAME,NAME",
-            line=str | None,
-            panel=MODEL,
-        ),
-    ] = None,
+    revisions: Revisions = None,
     steps: Annotated[
         str | Sequence[int] | None,
-        Option(
-            "The step of each checkpoint. Default: as its name says.",
-            doc="The step of each checkpoint, in their order; by default as its name says, checkpoint-500, "
-            "epoch-04, step1000.",
+        model_option(
+            "The step of each checkpoint. Default: as its name says, checkpoint-500, epoch-04.",
             metavar="0,500,1000",
             hidden=True,
-            line=str | None,
-            panel=MODEL,
         ),
     ] = None,
     by: Annotated[
         Literal["head", "step"],
-        Option(
-            "A row for each step and head, or for each step: how close the order of heads is to the last.",
-            panel=OUTPUT,
-        ),
+        output_option("A row for each step and head, or step: how close heads' order is to the last."),
     ] = "head",
     method: Annotated[
         Literal["gradient", "ig", "lrp", "confidence"],
-        Option("With --measure importance: as of importance.", metavar="NAME", hidden=True),
+        Option("With --measure importance: as of importance.", hidden=True),
     ] = "gradient",
     prune_by: Annotated[str, Option("With prune: its --by.", reads="order", hidden=True)] = "gradient",
     prune_step: Annotated[float, Option("With prune: its --step.", above=0, high=1, hidden=True)] = 0.1,
@@ -324,9 +290,6 @@ def dynamics(
       attnprobe dynamics 'run/checkpoint-*' -d dev.tsv --measure prune
       attnprobe dynamics demo demo --steps 0,100 -L 20 --measure entropy
 
-    Returns:
-        The rows of the measure's own table with a column ``step``; its record holds that of every checkpoint.
-
     References:
         Michel, Levy and Neubig (2019), Are sixteen heads really better than one?, section 6.
 
@@ -338,67 +301,40 @@ def dynamics(
     """
     from attnprobe.findings.dynamics import check_alike, stack_steps, tabulate_orders
     from attnprobe.intervention.pruning.criterion import Criterion
-    from attnprobe.run.record import record_versions
-    from attnprobe.session.checkpoints import (
-        list_models,
-        list_run,
-        make_state_key,
-        measure_steps,
-        parse_revisions,
-        parse_steps,
-    )
-    from attnprobe.session.session import (
-        check_labels,
-        describe_call,
-        open_call,
-        parse_layers,
-        read_first,
-        read_task,
-    )
-    from attnprobe.session.texts import check_standard_input, open_to_replay, replay
+    from attnprobe.session.checkpoints import list_run, measure_steps, parse_revisions
 
     if measure == "prune" and by == "step":
         raise UsageError("--by step is about an order of heads, and pruning curves have none; leave it out.")
     models = [model] if isinstance(model, str | Path) else model
-    run = list_run(list_models(models), parse_revisions(revisions, options["revision"]), parse_steps(steps))
+    run = list_run(models, parse_revisions(revisions, options["revision"]), steps)
     check_standard_input(texts if isinstance(texts, str) else None)
     texts, labels = replay(texts), replay(labels)
-    of_prune = {"prune_by": prune_by, "prune_step": prune_step, "random_orders": random_orders}
-    given: dict[str, Any] = {"method": method, **of_prune, **options}
+    given: dict[str, Any] = {"method": method, "prune_by": prune_by, "prune_step": prune_step}
+    given |= {"random_orders": random_orders, **options}
     with open_call(options, *(saved.model for saved in run)) as call:
         call.progress.stage("looking at the checkpoints", None)
         name, more = _find_measure(measure)
         function, taken = MEASURES[name]
-        _check_unused(name, measure, given)
+        special = set().union(*(names for _, names in MEASURES.values())) - taken
+        _check_unused(special, measure, given)
         parse_layers(options["layers"])
         Criterion.parse(prune_by)
         labelled = name in {"importance", "prune"}
         if labels is not None and not labelled:
             raise UsageError(f"labels are for importance and prune; {measure} reads none.")
-        texts, source = open_to_replay(texts, labels, options, find_labels=labelled)
+        texts, source = open_to_replay(texts, options, labels, find_labels=labelled)
         check_labels(source, read_task(options, labels)) if labelled else read_first(source)
-        special = set().union(*(names for _, names in MEASURES.values())) - taken
         keywords = {_RENAMED.get(one, one): given[one] for one in given.keys() - special} | more
 
         from attnprobe.model.locate import find_run
 
         checkpoints = find_run([(saved.model, saved.revision) for saved in run], call.load)
-        key = {}
-        if call.resume is not None:
-            key = make_state_key(
-                measure,
-                given,
-                lambda: [open_to_replay(texts, labels, options, find_labels=labelled)[1]],
-                [call.corpus.frequencies, prune_by.rpartition(":")[0] if labelled else ""],
-                call,
-            )
 
         def measure_step(model: str, more: dict[str, Any]) -> "HeadTable":
             table = function(model, texts, *([labels] if labelled else []), **keywords | more)
             return _keep_column(table, measure) if measure in COLUMNS else table
 
-        tables = measure_steps(run, checkpoints, measure_step, key, call, check_alike)
-    measured = [(one.step, table) for one, table in zip(run, tables, strict=True)]
+        tables = measure_steps(run, checkpoints, measure_step, call, check_alike)
     record = {
         "command": describe_call("dynamics"),
         "dataset": source.described,
@@ -410,12 +346,11 @@ def dynamics(
         ],
         **record_versions(),
     }
+    measured = [(one.step, table) for one, table in zip(run, tables, strict=True)]
     orders = partial(tabulate_orders, measured, record)
-    return (
-        orders()
-        if by == "step"
-        else replace(stack_steps(measured, record), below=None if name == "prune" else orders)
-    )
+    if by == "step":
+        return orders()
+    return replace(stack_steps(measured, record), below=None if name == "prune" else orders)
 
 
 def _find_measure(name: str) -> tuple[str, dict[str, Any]]:
@@ -436,10 +371,10 @@ def _find_measure(name: str) -> tuple[str, dict[str, Any]]:
     return "census", {"statistics": split_names(name)}
 
 
-def _check_unused(name: str, measure: str, given: dict[str, Any]) -> None:
-    """Refuse options of other measures."""
+def _check_unused(special: set[str], measure: str, given: dict[str, Any]) -> None:
+    """Refuse options that other measures alone have."""
     known = dynamics.command.keywords  # type: ignore[attr-defined]
-    for option in sorted(set().union(*(names for _, names in MEASURES.values())) - MEASURES[name][1]):
+    for option in sorted(special):
         if given[option] and given[option] != known[option].default:
             owners = ", ".join(owner for owner, (_, names) in MEASURES.items() if option in names)
             flag = known[option].flags[0]

@@ -7,32 +7,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
 from attnprobe.errors import UsageError
-from attnprobe.options import (
-    DEFAULTS,
-    MetricOptions,
-    ModelOptions,
-    ResumeOptions,
-    TableOutput,
-    TaskOptions,
-    TextOptions,
-)
+from attnprobe.options import DEFAULTS, ScoreOptions, TableOutput
 from attnprobe.registry import Option, command
+from attnprobe.run.record import record_versions
+from attnprobe.session.session import describe_call, make_session, open_call, read_first, read_task
+from attnprobe.session.texts import check_standard_input, open_texts
+from attnprobe.table.formats import READABLE, extension
+from attnprobe.table.reading import describe_table
+from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.corpus.tokenizer import Tokenizer
     from attnprobe.findings.sides import PairedSides, TableSide
     from attnprobe.session.texts import Texts
     from attnprobe.statistics.statistic import Statistic
-    from attnprobe.table.table import HeadTable
 
 #: How many heads that disagree a terminal shows.
 _SHOWN = 10
-
-
-class CorrelateOptions(ModelOptions, TextOptions, TaskOptions, MetricOptions, ResumeOptions, total=False):
-    """A task over the data of two domains."""
 
 
 @command(TableOutput)
@@ -41,23 +33,19 @@ def correlate(
         "HeadTable | Texts",
         Option(
             "A table that importance or ablate wrote. With MODEL: data.",
-            doc="A table of importance or ablate, or the path of one; with one model, texts.",
             metavar="TABLE|DATA",
-            line=str | None,
             reads="side",
         ),
     ] = None,
     out_domain: Annotated[
         "HeadTable | Texts",
-        Option("The same for the other side.", metavar="TABLE|DATA", line=str | None, reads="side"),
+        Option("The same for the other side.", metavar="TABLE|DATA", reads="side"),
     ] = None,
     model: Annotated[
         "str | Path | PreTrainedModel | None",
         Option(
-            "A hub id, a local folder, or demo; none for tables.",
-            doc="Measure both sides with this model first. None compares two tables.",
+            "A hub id, a local folder, or demo, to measure both sides with; none for tables.",
             metavar="MODEL",
-            line=str | None,
             argument=True,
         ),
     ] = None,
@@ -66,9 +54,8 @@ def correlate(
         Literal["gradient", "ig", "lrp", "ablation"] | None,
         Option(
             "With MODEL: gradient, ig, lrp or ablation. Default: gradient.",
-            doc="With a model: compare gradient importance, ig_abs, relevance_abs (lrp), or the score "
-            "without the head; gradient by default.",
-            metavar="NAME",
+            doc="With a model: compare importance (gradient, the default), ig_abs, relevance_abs (lrp), or "
+            "the score without the head.",
             flags=("--measure", "--method"),
         ),
     ] = None,
@@ -77,8 +64,7 @@ def correlate(
     by: Annotated[
         Literal["model", "head"], Option("One row, or one for each head, those that disagree most first.")
     ] = "model",
-    tokenizer: Annotated["Tokenizer | None", Option(doc="The tokenizer of a loaded model.")] = None,
-    **options: Unpack[CorrelateOptions],
+    **options: Unpack[ScoreOptions],
 ) -> "HeadTable":
     """Do the same heads matter on other data?
 
@@ -99,21 +85,16 @@ def correlate(
       attnprobe correlate demo --in-domain embedded --out-domain notes.txt
       attnprobe correlate --in-domain in.csv --out-domain out.csv
 
-    Returns:
-        One row, or one a head.
-
     >>> texts = ["The parcel came late.", "Who rang?", "She shut the door."]
     >>> table = correlate(texts, texts, "demo")
     >>> round(float(table["pearson"][0]), 6)
     1.0
     """
-    from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
-    from attnprobe.findings.sides import PairedSides
-    from attnprobe.run.record import record_versions
-    from attnprobe.session.session import describe_call
-
     if any(not one for one in (in_domain, out_domain) if one is None or isinstance(one, str)):
         raise UsageError("Give the tables or the data of both sides, --in-domain and --out-domain.")
+    from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
+    from attnprobe.findings.sides import PairedSides
+
     if model is None:
         given = [name for name, value in options.items() if value != DEFAULTS[name] and name != "progress"]
         if given or measure is not None:
@@ -121,19 +102,20 @@ def correlate(
             raise UsageError(f"Two tables are compared as they are; give a MODEL too, or leave out {name}.")
         first = _read_side(in_domain, "the first table", column)
         pair = PairedSides.of(first, _read_side(out_domain, "the second table", column), across=across_models)
-        record: dict[str, Any] = {"in_domain": _describe(in_domain), "out_domain": _describe(out_domain)}
-        record |= record_versions()
+        record: dict[str, Any] = {"command": describe_call("correlate"), **record_versions()}
+        tables: dict[str, Any] = {"in_domain": in_domain, "out_domain": out_domain}
+        for name, table in tables.items():
+            read = isinstance(table, str | Path)
+            record[name] = describe_table(Path(table)) if read else {"name": table.title}
     else:
         if column is not None:
             raise UsageError("--column is for tables; with a MODEL, --measure says what is compared.")
         if across_models:
             raise UsageError("--across-models is for tables.")
-        given = {**options, "tokenizer": tokenizer}
-        pair, record = measure_domains(model, in_domain, out_domain, measure or "gradient", given)
-    facts = {"command": describe_call("correlate"), **record}
+        pair, record = measure_domains(model, in_domain, out_domain, measure or "gradient", options)
     if by == "head":
-        return tabulate_disagreement(pair, facts)
-    return replace(correlate_sides(pair, facts), below=partial(tabulate_disagreement, pair, facts, _SHOWN))
+        return tabulate_disagreement(pair, record)
+    return replace(correlate_sides(pair, record), below=partial(tabulate_disagreement, pair, record, _SHOWN))
 
 
 def measure_domains(
@@ -141,9 +123,6 @@ def measure_domains(
 ) -> "tuple[PairedSides, dict[str, Any]]":
     """Measure every head on the data of two domains; give both sides, and what goes on record."""
     from attnprobe.findings.sides import PairedSides
-    from attnprobe.session.session import make_session, open_call, read_first, read_task
-    from attnprobe.session.texts import check_standard_input, open_texts
-    from attnprobe.table.table import HeadTable
 
     if options["metric"] is not None and measure != "ablation":
         of = "a gradient is of the loss" if measure == "gradient" else "relevance is of the logits"
@@ -152,33 +131,25 @@ def measure_domains(
         raise UsageError("With a model, give texts; two tables are compared without one.")
     check_standard_input(*(one for one in (in_domain, out_domain) if isinstance(one, str)))
     with open_call(options, model) as call:
-        task = read_task(options, None)
-        named = {"named": options, "label_column": options["label_column"], "find_labels": True}
-        inside, outside = (read_first(open_texts(one, **named)) for one in (in_domain, out_domain))
+        task = read_task(options)
+        sides = in_domain, out_domain
+        inside, outside = (read_first(open_texts(one, options, find_labels=True)) for one in sides)
         from attnprobe.intervention.importance import measure_sides
 
         sides, record = measure_sides(make_session("correlate", inside, task, call), outside, measure)
     described = {"in_domain": inside.described, "out_domain": outside.described}
-    return PairedSides.of(*sides), {**record, **described}
+    return PairedSides.of(*sides), {"command": describe_call("correlate"), **record, **described}
 
 
 def _read_side(table: Any, name: str, column: str | None) -> "TableSide":
     from attnprobe.findings.sides import MODEL_IS_MISSING, TableSide
-    from attnprobe.table.formats import READABLE, extension
-    from attnprobe.table.table import HeadTable
 
-    if isinstance(table, HeadTable):
-        return TableSide.from_table(table, name, column)
-    name = str(table) if isinstance(table, str | Path) else name
-    if isinstance(table, str | Path) and extension(Path(table)) in READABLE:
-        return TableSide.from_table(HeadTable.read(table), name, column)
-    raise UsageError(f"{name} is no table of heads; {MODEL_IS_MISSING}")
-
-
-def _describe(table: Any) -> dict[str, str]:
-    from attnprobe.table.reading import describe_table
-
-    return describe_table(Path(table)) if isinstance(table, str | Path) else {"name": table.title}
+    if isinstance(table, str | Path):
+        name = str(table)
+        table = HeadTable.read(table) if extension(Path(table)) in READABLE else None
+    if not isinstance(table, HeadTable):
+        raise UsageError(f"{name} is no table of heads; {MODEL_IS_MISSING}")
+    return TableSide.from_table(table, name, column)
 
 
 @command(TableOutput)
@@ -186,9 +157,7 @@ def merge(
     tables: Annotated[
         "Sequence[HeadTable | Path | str]",
         Option(
-            "The json beside each table, or the table itself.",
-            doc="Tables, or the json files beside them. Two that read the same text, file or part are "
-            "refused.",
+            "The json beside each table, or the table itself; no two of the same text.",
             metavar="TABLE...",
             line=list[Path],
             argument=True,
@@ -206,19 +175,12 @@ def merge(
     Each job, such as one of a Slurm array, reads its part (--part 3/100) or a file of its own and
     writes a table with -o; merge adds up the sums in the json files beside them. Tables of census
     and of its parts, rank, induction, mixing, syntax, coreference, links and roles can be merged, of
-    the same model with the same options. Columns on rare tokens, which each job counts in its own
-    text, are left out. One table, of any command, is written in another format.
+    the same model with the same options. Columns on rare tokens are left out where jobs took others
+    for rare. One table, of any command, is written in another format.
 
     Examples:
       attnprobe census my-bert -d corpus.txt --part 1/2 -o part1.csv
       attnprobe merge part1.csv part2.csv > whole.csv
-
-    Returns:
-        The table of all texts together, up to rounding. Columns on rare tokens are left out where the jobs
-        took different tokens for rare.
-
-    Raises:
-        AttnprobeError: When something is no such table, or two don't belong together.
 
     >>> from attnprobe import entropy
     >>> one, two = (entropy("demo", [text]) for text in ("The parcel came late.", "Who rang?"))
@@ -226,6 +188,5 @@ def merge(
     np.int64(2)
     """
     from attnprobe.findings.merge import merge_tables
-    from attnprobe.session.session import describe_call
 
     return merge_tables(tables, describe_call("merge"), statistics)

@@ -1,5 +1,6 @@
 """The command that says whether a checkpoint can be read, and how that is known."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Unpack
 
 from attnprobe.errors import ModelError
@@ -12,6 +13,9 @@ from attnprobe.options import (
     TextsArgument,
 )
 from attnprobe.registry import command
+from attnprobe.run.record import record_versions
+from attnprobe.session.session import check_model, describe_call, open_call, read_first
+from attnprobe.session.texts import open_texts
 
 if TYPE_CHECKING:
     from attnprobe.table.table import HeadTable
@@ -37,26 +41,17 @@ def doctor(
     Examples:
       attnprobe doctor demo
       attnprobe doctor my-checkpoint -d images/
-
-    Returns:
-        One row a finding, with the status ``"ok"``, ``"warning"`` or ``"failed"``.
     """
-    from contextlib import suppress
-
-    from attnprobe.session.session import check_model, describe_call, load_model, open_call, read_first
-    from attnprobe.session.texts import open_texts
-    from attnprobe.table.builder import Labels
-
     with open_call(options, model, check=False) as call:
-        source = read_first(open_texts(texts, named=options, sees=call.sees_text))
+        source = read_first(open_texts(texts, options, sees=call.sees_text))
         with suppress(ModelError):  # which goes into the table
-            check_model(model, call.tokenizer, options)
-        from attnprobe.run.record import record_versions
+            check_model(model, call.options["tokenizer"], call.options)
         from attnprobe.survey.diagnosis import Finding, diagnose, make_findings_table
+        from attnprobe.table.builder import Labels
 
         call.progress.stage("examining", None)
         try:
-            checkpoint = load_model(model, call.tokenizer, call.load, source.kind)
+            checkpoint = call.load_checkpoint(modality=source.kind)
         except ModelError as error:
             findings, name = [Finding("checkpoint", "failed", str(error))], str(model)
         else:

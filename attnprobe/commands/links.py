@@ -1,4 +1,4 @@
-"""The commands that ask what each head finds of gold links: syntax, coreference, links."""
+"""The commands on gold links: what each head finds of them, and what all heads know of them together."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -6,14 +6,30 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
+from attnprobe.corpus.alignments import read_as_pairs
+from attnprobe.corpus.document import SEVERAL
+from attnprobe.corpus.links import filter_links
 from attnprobe.errors import DataError, UsageError
-from attnprobe.options import TEXT, GoldArgument, GoldOptions, ModelArgument, TableOutput, TargetOptions
+from attnprobe.options import (
+    GoldArgument,
+    GoldOptions,
+    LoadedOptions,
+    ModelArgument,
+    ResumeOptions,
+    TableOutput,
+    TargetOptions,
+    TextOptions,
+    text_option,
+)
 from attnprobe.registry import Option, command, split_names
+from attnprobe.session.alignments import open_aligned
+from attnprobe.session.session import describe_call
+from attnprobe.session.survey import open_survey
+from attnprobe.session.texts import NO_LINKS, open_gold
 
 if TYPE_CHECKING:
     from attnprobe.corpus.document import Document
     from attnprobe.corpus.source import OpenSource
-    from attnprobe.session.texts import GoldLinks
     from attnprobe.table.table import HeadTable
 
 #: Folds of documents, and links of a label, unless somebody picks.
@@ -34,10 +50,12 @@ _BEST_HEADS = """\
   control, selectivity
                with --control: accuracy for moved links; accuracy less that"""
 
-_file_option = partial(Option, metavar="FILE", panel=TEXT, line=str | None, reads="data")
-_hidden_option = partial(Option, panel=TEXT, hidden=True)
-MinLinks = Annotated[int, _hidden_option("Leave labels out that have fewer links.", low=1)]
-Subtypes = Annotated[bool, _hidden_option("Tell nsubj:pass from nsubj.")]
+_file_option = partial(text_option, metavar="FILE", reads="data")
+MinLinks = Annotated[int, text_option("Leave labels out that have fewer links.", low=1, hidden=True)]
+Subtypes = Annotated[bool, text_option("Tell nsubj:pass from nsubj.", hidden=True)]
+LabelNames = Annotated[
+    str | Sequence[str] | None, text_option("Ask for these labels only.", metavar="NAME,NAME")
+]
 
 
 class LinkOptions(GoldOptions, total=False):
@@ -59,6 +77,10 @@ class AlignmentOptions(LinkOptions, TargetOptions, total=False):
     """The same, where links may lead to what a decoder reads."""
 
 
+class ProbeOptions(LoadedOptions, TextOptions, ResumeOptions, total=False):
+    """A survey of gold links that are kept in memory."""
+
+
 @command(TableOutput, best_heads=_BEST_HEADS)
 def syntax(
     model: ModelArgument,
@@ -67,10 +89,7 @@ def syntax(
     by: Annotated[
         Literal["relation", "head"], Option("A row for each relation with its best head, or for each head.")
     ] = "relation",
-    relations: Annotated[
-        str | Sequence[str] | None,
-        Option("Ask for these relations only.", metavar="NAME,NAME", panel=TEXT, line=str | None),
-    ] = None,
+    relations: LabelNames = None,
     subtypes: Subtypes = False,
     min_links: MinLinks = MIN_LINKS,
     trees: Annotated[
@@ -92,20 +111,15 @@ def syntax(
       attnprobe syntax demo
       attnprobe syntax my-bert -d dev.conllu --relations nsubj,obj,det
       attnprobe syntax my-bert -d dev.conllu --control links -o syntax.csv
-      attnprobe syntax my-bert -d gum.conllu --by-group genre -o genres.csv
-
-    Returns:
-        One row a relation and direction, with its best head; or see ``by`` and ``trees``.
-
-    Warns:
-        AttnprobeWarning: Of what is worth knowing, such as links that were cut.
     """
     if trees and relations:
         raise UsageError("--trees is about whole trees; leave out --relations.")
     if trees and (options["folds"] != FOLDS or options["control"]):
         raise UsageError("--trees chooses no heads; leave out --folds and --control.")
-    question = {"labels": relations, "subtypes": subtypes, "min_links": min_links}
-    return _find_links("syntax", "treebank", model, texts, "trees" if trees else by, question, options)
+    question = {"labels": split_names(relations), "subtypes": subtypes, "min_links": min_links}
+    if trees:
+        return _find_links("syntax", "trees", model, texts, by, {}, options)
+    return _find_links("syntax", "treebank", model, texts, by, question, options)
 
 
 @command(TableOutput, best_heads=_BEST_HEADS)
@@ -132,9 +146,6 @@ def coreference(
       attnprobe coreference demo
       attnprobe coreference bert-base-uncased -d gap-test.tsv
       attnprobe coreference my-bert -d gum.conllu --by-group genre
-
-    Returns:
-        One row a kind of mention, with its best head; or see ``by``.
     """
     question = {"min_links": min_links}
     return _find_links("coreference", "coreference", model, texts, by, question, options)
@@ -155,29 +166,25 @@ def links(
         "str | Path | Sequence[str] | None",
         _file_option(
             "A file of word alignments such as 0-0 1-2 3p3 (p: possible), a line for each pair.",
-            doc="The path of a file of word alignments such as 0-0 1-2 3p3 (p: possible), a line for each "
-            "pair of texts; or such a string for each.",
+            doc="A file of word alignments such as 0-0 1-2 3p3 (p: possible), a line for each pair of texts; "
+            "or a list of such strings.",
         ),
     ] = None,
     targets: Annotated[
         "str | Path | Sequence[str] | None",
         _file_option(
             "A file of second texts, a line for each line of the dataset.",
-            doc="The path of a file of second texts, a line for each line of the dataset; or a list of them.",
+            doc="A file of second texts, a line for each line of the dataset; or a list of them.",
         ),
     ] = None,
     one_based: Annotated[
-        bool,
-        _hidden_option("Words of --alignments count from 1, as those of Europarl do, and not from 0."),
+        bool, text_option("Words of --alignments count from 1, as those of Europarl do.", hidden=True)
     ] = False,
     weights: Annotated[
         Literal["attention", "norm", "both"],
-        _hidden_option("attention, norm (keys weighted by what they carry) or both.", metavar="KIND"),
+        text_option("attention, norm (keys weighted by what they carry) or both.", hidden=True),
     ] = "attention",
-    labels: Annotated[
-        str | Sequence[str] | None,
-        Option("Ask for these labels only.", metavar="NAME,NAME", panel=TEXT, line=str | None),
-    ] = None,
+    labels: LabelNames = None,
     min_links: MinLinks = MIN_LINKS,
     **options: Unpack[AlignmentOptions],
 ) -> "HeadTable":
@@ -199,9 +206,6 @@ def links(
       attnprobe links my-molecule-model -d reactions.jsonl --control links
       attnprobe links en-de -d test.en --targets test.de --alignments gold
       attnprobe links en-de -d pairs.txt --alignments gold --metric aer
-
-    Returns:
-        One row a label and direction, with its best head; or see ``by``.
     """
     if metric == "aer" and (labels is not None or min_links != MIN_LINKS):
         raise UsageError(
@@ -211,14 +215,89 @@ def links(
         raise UsageError("--metric aer has no control; leave out --control.")
     if alignments is None and (targets is not None or one_based):
         raise UsageError("--targets and --one-based go with --alignments; name the file of the alignments.")
-    from attnprobe.session.alignments import open_aligned
-
-    question = {"metric": metric} if metric == "aer" else {"labels": labels, "min_links": min_links}
+    question = {"labels": split_names(labels), "min_links": min_links}
+    kind, question = ("aer", {"metric": metric}) if metric == "aer" else ("links", question)
     open_pairs = None
     if alignments is not None:
         open_pairs = partial(open_aligned, texts, alignments, targets, options, one_based=one_based)
     named = {**options, "weights": weights}
-    return _find_links("links", "links", model, texts, by, question, named, open_pairs)
+    return _find_links("links", kind, model, texts, by, question, named, open_pairs)
+
+
+@command(TableOutput)
+def probe(
+    model: ModelArgument,
+    texts: GoldArgument = None,
+    *,
+    gold: Annotated[
+        Literal["treebank", "coreference", "links"],
+        text_option("What the file holds: treebank, coreference or links.", metavar="KIND"),
+    ] = "treebank",
+    by: Annotated[
+        Literal["label", "head"], Option("A row for each label, or for each head with its weight.")
+    ] = "label",
+    labels: LabelNames = None,
+    subtypes: Subtypes = False,
+    min_links: MinLinks = MIN_LINKS,
+    folds: Annotated[int, Option("Folds, each scored by a probe of the others.", low=2, hidden=True)] = FOLDS,
+    penalty: Annotated[
+        float, Option("Penalty of squared weights, lambda, in links.", above=0, hidden=True)
+    ] = 100.0,
+    **options: Unpack[ProbeOptions],
+) -> "HeadTable":
+    """What do all heads know together of dependencies, coreference or other links?
+
+    A probe chooses the word at the other end of each link by a weighted sum of the attention of all
+    heads, both ways: two weights a head (Clark et al. 2019). It is scored in documents that it was
+    not fitted to.
+
+    Columns:
+      accuracy, n    share of links that it finds; links
+      best_head_accuracy
+                     the same for the best head, layer and head
+      gain           accuracy less that
+      p, p_adjusted  that it is no better, by sign flips over documents; Holm's
+      baseline       the same for the best simple rule, baseline_rule
+      chosen         share of folds that chose the best head
+      weight, share  with --by head: the head's weight; its share of all
+
+    Examples:
+      attnprobe probe demo
+      attnprobe probe bert-base-uncased -d gap-test.tsv --gold coreference
+      attnprobe probe bert-base-uncased -d dev.conllu --by head -o weights.csv
+
+    Notes:
+        Attention to a word is the sum over its tokens, attention from a word the mean over its tokens. It is
+        kept in memory, a byte for each head and two words of a sentence.
+
+    References:
+        Clark et al. (2019), What does BERT look at?, section 5.
+    """
+    if subtypes and gold != "treebank":
+        raise UsageError("--subtypes is about treebanks; leave it out with another --gold.")
+    if by == "head" and folds != FOLDS:
+        raise UsageError("--by head gives the weights of one probe; leave out --folds, which scores several.")
+    question = {"labels": split_names(labels), "subtypes": subtypes, "min_links": min_links}
+    with open_survey("probe", model, options, lambda _: open_gold(texts, gold, options)) as survey:
+        documents = _choose_links(survey.source, gold, question)
+        from attnprobe.run.examples import check_targets
+        from attnprobe.statistics.rules import COREFERENCE_TASK, LINKS_TASK, SYNTAX_TASK
+        from attnprobe.survey.probe import probe_checkpoint
+
+        checkpoint = survey.load()
+        documents, labelled = check_targets(checkpoint, documents)
+        if labelled:
+            raise UsageError(
+                "probe reads what words of one text attend to in it; leave out target, and links into it."
+            )
+        task = {"treebank": SYNTAX_TASK, "coreference": COREFERENCE_TASK, "links": LINKS_TASK}[gold]
+        call, fitted = survey.call, {"folds": folds, "penalty": penalty}
+        facts = {"command": describe_call("probe"), "dataset": survey.source.described}
+        facts["asked"] = question | fitted
+        about = {"dataset": survey.source.name, "facts": facts}
+        return probe_checkpoint(
+            checkpoint, documents, task, call.corpus, by=by, **fitted, **about, **call.run
+        )
 
 
 def _find_links(
@@ -233,36 +312,29 @@ def _find_links(
 ) -> "HeadTable":
     """Ask heads for the other end of gold links, for the command of that name.
 
-    ``by`` is what a row is: "head", "trees", or the best head of each label. ``question`` goes on record;
-    ``open_pairs`` opens pairs of texts with alignments in place of ``texts``.
+    ``kind`` is that of the links, "trees" or "aer". ``question`` goes on record; ``open_pairs`` opens pairs
+    of texts with alignments in place of ``texts``.
     """
-    of_heads, aligned = by in {"head", "trees"}, "metric" in question
+    of_heads = by == "head" or kind == "trees"
     if options["layers"] is not None and not of_heads:
         raise UsageError("--layers picks rows of heads; give --by head with it.")
     for option, usual in (("folds", FOLDS), ("control", None)):
         if of_heads and options[option] != usual:
             raise UsageError(f"--{option} is about the best heads; leave out --by head.")
     weighted = options.get("weights", "attention") != "attention"
-    if not of_heads and not aligned and weighted and options["by_group"] is not None:
+    if not of_heads and kind != "aer" and weighted and options["by_group"] is not None:
         raise UsageError(
             "--by-group scores the best heads of all groups by attention as it is; leave out --weights, or "
             "give --by head."
         )
-    from attnprobe.session.survey import open_survey
-    from attnprobe.session.texts import GoldLinks, open_gold
-
-    gold = GoldLinks(kind)
-    check_labels(question)
-    if by == "trees":
-        question = {}
+    gold = {"trees": "treebank", "aer": "links"}.get(kind, kind)
     if not of_heads:
         question["folds"] = options["folds"]
     if options["control"] is not None:
         question["control"] = options["control"]
     open_source = open_pairs or partial(open_gold, texts, gold, options)
     with open_survey(name, model, options, lambda _: open_source()) as survey:
-        documents = choose_links(survey.source, gold, question)
-        from attnprobe.corpus.alignments import read_as_pairs
+        documents = _choose_links(survey.source, gold, question)
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics import alignment, links, trees
 
@@ -272,37 +344,26 @@ def _find_links(
             "links": (links.LINKED, links.BY_LABEL, links.BY_LABEL_AND_HEAD),
             "aer": (alignment.AER, alignment.BEST_ALIGNMENTS, alignment.BY_HEAD),
             "trees": (trees.TREES, trees.BY_HEAD, trees.BY_HEAD),
-        }["trees" if by == "trees" else "aer" if aligned else kind]
+        }[kind]
         statistics = [statistic, *([links.make_control(statistic)] if "control" in question else [])]
         checkpoint = survey.load()
         if open_pairs is not None and not checkpoint.decodes:  # which reads two texts as one
             documents = read_as_pairs(documents)
-        if aligned:
+        if kind == "aer":
             documents = _check_pairs(documents)
         documents, labelled = check_targets(checkpoint, documents)
         survey.take(documents, labelled=labelled)
         return survey.measure(statistics, rows[of_heads], checkpoint=checkpoint, question=question)
 
 
-def check_labels(question: dict[str, Any]) -> None:
-    """Split the names of labels; an empty list of them is refused."""
-    if "labels" in question:
-        question["labels"] = split_names(question["labels"])
-        if question["labels"] == []:
-            raise UsageError("No label is named; name some, such as nsubj, or leave the option out for all.")
-
-
-def choose_links(
-    source: "OpenSource", gold: "GoldLinks", question: Mapping[str, Any]
-) -> "Iterator[Document]":
+def _choose_links(source: "OpenSource", gold: str, question: Mapping[str, Any]) -> "Iterator[Document]":
     """Keep the links that are asked for; a label that no link has is refused before the model is loaded."""
-    from attnprobe.corpus.document import SEVERAL
-    from attnprobe.corpus.links import filter_links
-
     if source.kind != "text":
         raise UsageError("Gold links lie between words of text; images and sound have none.")
-    labels, fold = question.get("labels"), gold.value == "treebank" and not question.get("subtypes", True)
-    documents = filter_links(source.documents, source.name, labels=labels, fold=fold, nothing=gold.nothing)
+    if question.get("labels") == []:
+        raise UsageError("No label is named; name some, such as nsubj, or leave the option out for all.")
+    labels, fold = question.get("labels"), gold == "treebank" and not question.get("subtypes", True)
+    documents = filter_links(source.documents, source.name, labels=labels, fold=fold, nothing=NO_LINKS[gold])
     missing, read = set(labels or ()), list[Any]()
     while missing and (document := next(documents, None)) is not None:
         read.append(document)

@@ -9,7 +9,6 @@ from attnprobe.commands.view import PictureOutput
 from attnprobe.errors import UsageError
 from attnprobe.options import (
     DEFAULTS,
-    TEXT,
     FrequencyOptions,
     GroupOptions,
     LabelsArgument,
@@ -18,15 +17,21 @@ from attnprobe.options import (
     TaskOptions,
     TextOptions,
     TextsArgument,
-    output_option,
+    path_option,
+    text_option,
 )
 from attnprobe.registry import Option, command, split_names
+from attnprobe.reports.report.contents import OF_GOLD, SECTIONS, Contents, read_folder, sort_tables
+from attnprobe.reports.report.report import Report
+from attnprobe.run.record import record_versions
+from attnprobe.session.roles import check_role_options
+from attnprobe.session.session import describe_call, open_call
+from attnprobe.session.texts import check_standard_input, replay
 from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.reports.report.report import Report
     from attnprobe.session.texts import Texts
 
 #: What every report has unless somebody picks.
@@ -36,12 +41,7 @@ _USUAL = ("census", "roles", "sentences", "distance")
 class PageOutput(PictureOutput, total=False):
     """Where a page goes."""
 
-    output: Annotated[
-        Path | None,
-        output_option(
-            "Write this .html file. Default: a page in the browser.", flags=("--output", "-o"), metavar="PATH"
-        ),
-    ]
+    output: Annotated[Path | None, path_option("Write this .html file. Default: a page in the browser.")]
 
 
 class ReportOptions(
@@ -63,9 +63,7 @@ def report(
         "str | Path | PreTrainedModel | None",
         Option(
             "A hub id, a local folder, or demo; none for tables.",
-            doc="As for census. None with from_tables.",
             metavar="MODEL",
-            line=str | None,
             argument=True,
         ),
     ] = None,
@@ -77,37 +75,19 @@ def report(
         Option(
             "Measure only these: census, roles, sentences, syntax, coreference, links, groups, importance, "
             "distance, prune, correlate. Default: what the data allow.",
-            doc="Measure only these: census, roles, sentences, syntax, coreference, links, groups, "
-            "importance, distance, prune, correlate. By default census, roles, sentences, distance; with "
-            "treebank also syntax, with coreference coreference, with links links, with by_group groups; "
-            "with label_column or objective importance and prune; with out_domain correlate.",
             metavar="NAME,NAME",
-            line=str | None,
         ),
     ] = None,
     out_domain: Annotated[
         "Texts",
-        Option(
-            "Other data: do the same heads matter there?",
-            metavar="DATA",
-            line=str | None,
-            reads="data",
-            panel=TEXT,
-        ),
+        text_option("Other data: do the same heads matter there?", metavar="DATA", reads="data"),
     ] = None,
     from_tables: Annotated[
         Path | str | None,
-        Option(
-            "Make the report from the tables in this folder.",
-            flags=("--from",),
-            metavar="DIR",
-            line=Path | None,
-            reads="data",
-        ),
+        Option("Make the report of a folder of tables.", flags=("--from",), metavar="DIR", reads="data"),
     ] = None,
     save_tables: Annotated[
-        Path | str | None,
-        Option("Write the tables too, each as soon as it is measured.", metavar="DIR", line=Path | None),
+        Path | str | None, Option("Write the tables too, each as soon as it is measured.", metavar="DIR")
     ] = None,
     overwrite: Annotated[bool, Option(doc="Replace tables that lie in save_tables.")] = False,
     **options: Unpack[ReportOptions],
@@ -128,21 +108,12 @@ def report(
         A report that shows itself in a notebook, with ``save("report.html")`` for a file and ``tables``.
 
     Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do. Where a section fails behind
-            others, it has their tables as ``error.table``, by name.
+        AttnprobeError: Where a section fails, with the tables before it as ``error.table``, by name.
 
     >>> made = report("demo", ["The parcel came late.", "Who rang?"], sections="census,sentences")
     >>> made
     Report('demo': census, profile)
     """
-    from attnprobe.commands._sections import Sections, TableFolder
-    from attnprobe.reports.report.contents import OF_GOLD, Contents, read_folder, sort_tables
-    from attnprobe.reports.report.report import Report
-    from attnprobe.run.record import record_versions
-    from attnprobe.session.roles import check_role_options
-    from attnprobe.session.session import describe_call, open_call
-    from attnprobe.session.texts import check_standard_input, replay
-
     check_role_options(options)
     if from_tables is not None:
         named = {"model": model, "texts": texts, "labels": labels, "sections": sections}
@@ -152,10 +123,14 @@ def report(
         return Report(Contents(read, (), unwatched, describe_call("report")))
     if model is None:
         raise UsageError("Name a MODEL to measure, or a folder of tables with --from DIR.")
-    wanted = _choose_sections(split_names(sections), labels is not None, out_domain is not None, options)
+    has_task = labels is not None or options["label_column"] is not None or options["objective"] is not None
+    wanted = _choose_sections(split_names(sections), has_task, out_domain is not None, options)
     check_standard_input(texts, out_domain)
-    if "-" in (named for name in OF_GOLD.values() for named in _list_files(options[name])):
+    gold = [options[name] for name in OF_GOLD.values()]
+    if any("-" in (files if isinstance(files, list | tuple) else [files]) for files in gold):
         raise UsageError("A report reads gold links more than once; give a file, not standard input.")
+    from attnprobe.commands._sections import Sections, TableFolder
+
     texts, labels, out_domain = replay(texts), replay(labels), replay(out_domain)
     given = {**options, **{name: replay(options[name]) for name in OF_GOLD.values()}}
     with open_call(options, model) as call:
@@ -167,21 +142,14 @@ def report(
     return Report(Contents(sort_tables(tables), seen, chosen, *about))
 
 
-def _list_files(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, list | tuple) else [given]
-
-
-def _choose_sections(named: Sequence[str] | None, labelled: bool, other: bool, options: Any) -> list[str]:
+def _choose_sections(named: Sequence[str] | None, has_task: bool, other: bool, options: Any) -> list[str]:
     """Choose the sections, those of which there are data if none are named, or refuse what does not fit."""
-    from attnprobe.reports.report.contents import OF_GOLD, SECTIONS
-
     needs = {section: (options[name], f"--{name} FILE") for section, name in OF_GOLD.items()}
     needs |= {
         "groups": (options["by_group"], "--by-group COLUMN"),
         "correlate": (other or None, "--out-domain DATA"),
     }
     if named is None:
-        has_task = labelled or options["label_column"] is not None or options["objective"] is not None
         wanted = {*_USUAL, *(("importance", "prune") if has_task else ())}
         wanted |= {section for section, (value, _) in needs.items() if value is not None}
         return [section for section in SECTIONS if section in wanted]
@@ -195,16 +163,15 @@ def _choose_sections(named: Sequence[str] | None, labelled: bool, other: bool, o
         used = section in named or (section in OF_GOLD and "roles" in named)
         if value is not None and not used:
             raise UsageError(f"{flag} is for the section {section}; add it to --sections.")
-    if options["thresholds"] is not None and "roles" not in named:
-        raise UsageError("--thresholds is for the section roles; add it to --sections.")
     return [section for section in SECTIONS if section in named]
 
 
 def _check_nothing_else(given: Mapping[str, Any]) -> None:
     """Refuse whatever asks for a measurement beside a folder of tables."""
-    how = {"progress", "threads", "workers"}  # is measured, and not what
     names = [
-        name for name, value in given.items() if value not in (None, False) and value != DEFAULTS.get(name)
+        f"--{name.replace('_', '-')}"
+        for name, value in given.items()
+        if value not in (None, False, DEFAULTS.get(name)) and name not in {"progress", "threads", "workers"}
     ]
-    if names := [f"--{name.replace('_', '-')}" for name in names if name not in how]:
+    if names:
         raise UsageError(f"--from DIR measures nothing; leave out {join_names(names)}.")

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 from attnprobe.errors import UsageError
 from attnprobe.options import (
-    TEXT,
     FrequencyOptions,
     LayerOptions,
     LoadedOptions,
@@ -18,14 +17,16 @@ from attnprobe.options import (
     TextsArgument,
     text_option,
 )
-from attnprobe.registry import Option, command
+from attnprobe.registry import command
+from attnprobe.session.roles import check_role_options, list_gold, open_sources, request_roles
+from attnprobe.session.session import describe_call, open_call, parse_layers
+from attnprobe.session.texts import check_standard_input
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
-
 
 #: An option for a file with gold links, or several.
 _gold_option = partial(text_option, metavar="FILE", line=list[str] | None, reads="data")
@@ -34,25 +35,17 @@ _gold_option = partial(text_option, metavar="FILE", line=list[str] | None, reads
 class RoleGold(TypedDict, total=False):
     """Which files with gold links heads can have roles by, and from where on they have one."""
 
-    treebank: Annotated[
-        "Texts",
-        _gold_option("Dependencies in CoNLL-U. Default: a sample, where no text is given either."),
-    ]
+    treebank: Annotated["Texts", _gold_option("Dependencies in CoNLL-U; a sample, without any text.")]
     coreference: Annotated["Texts", _gold_option("Coreference: CorefUD or GAP.")]
     links: Annotated["Texts", _gold_option("Links of your own, as links reads them.")]
-    links_name: Annotated[
-        str | None, text_option("What roles by --links are called.", flags=("--name",), metavar="NAME")
-    ]
+    links_name: Annotated[str | None, text_option("What roles by --links are called.", flags=("--name",))]
     thresholds: Annotated[
         "Mapping[str, float] | str | None",
         text_option(
             "Other thresholds than positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
             "syntactic=0.1, coreference=0.1, links=0.1, induction=0.5, duplicate=0.5, broad=0.6, block=0.8, "
             "aligns=0.5, sink=0.3, pattern=0.5.",
-            doc='Other thresholds of roles, by their names: {"positional": 0.8}, or "positional=0.8"; see '
-            "THRESHOLDS in attnprobe.statistics.role_table.",
             metavar="NAME=VALUE,...",
-            line=str | None,
             hidden=True,
         ),
     ]
@@ -75,7 +68,7 @@ class RolesOptions(
 class InductionOptions(LoadedOptions, LayerOptions, ResumeOptions, total=False):
     """A survey of random tokens."""
 
-    batch_tokens: Annotated[int | None, text_option("Number of tokens in a batch.", low=1, hidden=True)]
+    batch_tokens: Annotated[int | None, text_option("Tokens in a batch, for speed.", low=1, hidden=True)]
 
 
 @command(TableOutput)
@@ -109,17 +102,10 @@ def roles(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[R
         Intervals hold for all heads together with 95 % (Student's t over documents). By default the texts are
         those of the treebank.
 
-    Returns:
-        One row a head; the notes name the heads of each role.
-
     >>> table = roles("demo", limit=20)
     >>> list(table.data)[2:]
     ['layer', 'head', 'role', 'measure', 'value', 'value_se', 'threshold', 'also', 'pattern']
     """
-    from attnprobe.session.roles import check_role_options, list_gold, open_sources, request_roles
-    from attnprobe.session.session import open_call, parse_layers
-    from attnprobe.session.texts import check_standard_input
-
     check_role_options(options)
     layers = parse_layers(options["layers"])
     check_standard_input(texts, *list_gold(options).values())
@@ -137,11 +123,9 @@ def roles(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[R
 def induction(
     model: ModelArgument,
     *,
-    length: Annotated[
-        int, Option("Most random tokens that come twice in a sequence.", low=2, panel=TEXT)
-    ] = 50,
-    sequences: Annotated[int, Option("Number of sequences to draw.", low=1, panel=TEXT)] = 64,
-    seed: Annotated[int, Option("Seed of the random tokens.", low=0, panel=TEXT)] = 42,
+    length: Annotated[int, text_option("Most random tokens that come twice in a sequence.", low=2)] = 50,
+    sequences: Annotated[int, text_option("Number of sequences to draw.", low=1)] = 64,
+    seed: Annotated[int, text_option("Seed of the random tokens.", low=0)] = 42,
     **options: Unpack[InductionOptions],
 ) -> "HeadTable":
     """Which heads are induction heads?
@@ -168,9 +152,6 @@ def induction(
         ``length`` to ``length``; all sequences are equally long. Encoders and decoders have the same
         definition.
 
-    Returns:
-        One row a head, layers and heads counted from 0.
-
     References:
         Olsson et al. (2022), In-context learning and induction heads.
 
@@ -180,21 +161,17 @@ def induction(
     """
     if options["prompt"] is not None:
         raise UsageError("Random tokens have no prompt before them; leave out --prompt.")
-    from attnprobe.run.repeated import RepeatedTokens
-    from attnprobe.session.session import describe_call, make_loader, open_call, parse_layers
-
-    drawn = RepeatedTokens(length, sequences, seed)
     layers = parse_layers(options["layers"])
     with open_call(options, model) as call:
         from attnprobe.model.check.projections import find_unembedding
         from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
+        from attnprobe.run.repeated import RepeatedTokens
         from attnprobe.statistics.induction import COPYING, REPEATED
         from attnprobe.statistics.registry import select_statistics
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
-        call.progress.stage("loading", None)
-        checkpoint = make_loader(call)((CAUSAL_LM, MASKED_LM, SEQ2SEQ), False)
-        statistics = select_statistics("induction")
+        checkpoint = call.load_checkpoint((CAUSAL_LM, MASKED_LM, SEQ2SEQ))
+        statistics, drawn = select_statistics("induction"), RepeatedTokens(length, sequences, seed)
         facts: dict[str, Any] = {"command": describe_call("induction"), "dataset": drawn.described}
         if isinstance(reason := find_unembedding(checkpoint), str):
             statistics.remove(COPYING)

@@ -1,34 +1,34 @@
 """The commands that make pictures: view of one sentence, an image or a sound, and plot of tables."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
+from attnprobe.corpus.alignments import align_document
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import BOTH, EXTENSIONS, IMAGE, Item, MediaFolder, Picture
 from attnprobe.errors import UsageError
-from attnprobe.options import TEXT, LoadedOptions, ModelArgument, Saying, output_option
+from attnprobe.options import LoadedOptions, ModelArgument, Saying, output_option, path_option, text_option
 from attnprobe.registry import Option, command, split_names
 from attnprobe.reports.charts.kinds import PictureKind
-from attnprobe.reports.theme import ThemeName
+from attnprobe.reports.theme import ThemeName, check_theme, parse_width
+from attnprobe.session.session import open_call
 from attnprobe.table.formats import READABLE, either
+from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
-    from attnprobe.corpus.document import Document
-    from attnprobe.corpus.media import MediaFolder
-    from attnprobe.reports.picture import Picture
+    from attnprobe.reports.picture import Picture as Drawing
     from attnprobe.reports.view.packing import Start
     from attnprobe.reports.view.view import View
     from attnprobe.table.sequence import SequenceAttention
-    from attnprobe.table.table import HeadTable
 
 
 class PictureOutput(Saying, total=False):
     """Where a picture goes."""
 
-    output: Annotated[
-        Path | None,
-        output_option("Write a file: .svg, .png, .pdf or .html.", flags=("--output", "-o"), metavar="PATH"),
-    ]
+    output: Annotated[Path | None, path_option("Write a file: .svg, .png, .pdf or .html.")]
     overwrite: Annotated[bool, output_option("Replace a file that exists.")]
 
 
@@ -40,7 +40,6 @@ def view(
         Option(
             "A sentence, - for standard input, or the file of an image or of sound.",
             metavar="TEXT",
-            line=str,
             argument=True,
             reads="data",
         ),
@@ -52,32 +51,17 @@ def view(
     *,
     target: Annotated[
         str | None,
-        Option(
-            "What the decoder beside an encoder reads. Default: the text itself.",
-            doc="What the decoder beside an encoder reads; by default the text itself. Of sound, what is "
-            "said in it, without which only the encoder is read.",
+        text_option(
+            "What a decoder beside an encoder reads; of sound, what is said in it. Default: the text.",
             metavar="TEXT",
-            panel=TEXT,
         ),
     ] = None,
     image: Annotated[
         Path | str | None,
-        Option(
-            "The file of an image that the model reads together with the text.",
-            metavar="FILE",
-            line=Path | None,
-            panel=TEXT,
-            reads="data",
-        ),
+        text_option("An image that the model reads together with the text.", metavar="FILE", reads="data"),
     ] = None,
     max_length: Annotated[
-        int | None,
-        Option(
-            "Read only so many tokens of the text.",
-            doc="Read only so many tokens of the text, special tokens included. A picture takes 256.",
-            low=1,
-            panel=TEXT,
-        ),
+        int | None, text_option("Read only so many tokens, special ones included; 256 for a graphic.", low=1)
     ] = None,
     attention: Annotated[
         Literal["encoder", "decoder", "cross"] | None,
@@ -86,27 +70,17 @@ def view(
     alignment: Annotated[
         str | None,
         Option(
-            "Mark a gold alignment of words, such as 0-0 1-2 1p3 (p: possible).",
-            doc="The gold alignment of the text and its target, or of two texts, as aligners write it: 0-0 "
-            "1-2 1p3 (p: possible; words between blanks, from 0). It is marked between whole words, and what "
-            "each head finds of it is counted.",
+            "Mark a gold alignment of words with the other text, such as 0-0 1-2 1p3 (p: possible).",
             metavar="LINKS",
         ),
     ] = None,
     layer: Annotated[
         int | None,
-        Option(
-            "The layer to show, from 0. Default: that of the sharpest head.",
-            doc="The layer to show, counted from 0; by default that of the sharpest head, whose attention "
-            "beyond special tokens has the lowest entropy; with alignment, of the head with the fewest "
-            "errors.",
-            low=0,
-        ),
+        Option("The layer to show, from 0. Default: of the sharpest head, or best at --alignment.", low=0),
     ] = None,
     head: Annotated[int | None, Option("The head to show, from 0.", low=0)] = None,
     role: Annotated[
-        str | None,
-        Option("Show the head that has this role most clearly, in a table of --census.", metavar="NAME"),
+        str | None, Option("Show the head that has this role most clearly, in a table of --census.")
     ] = None,
     census: Annotated[
         "HeadTable | Path | str | Sequence[HeadTable | Path | str] | None",
@@ -119,35 +93,26 @@ def view(
     ] = None,
     draw: Annotated[
         Literal["lines", "map"] | None,
-        Option(
-            "lines or map.",
-            doc="Draw a head as lines between tokens, or as a map. By default lines; of an image, its "
-            "patches; of an alignment, a map.",
-            metavar="HOW",
-        ),
+        Option("lines or map. Default: lines; patches of an image; a map of an alignment.", metavar="HOW"),
     ] = None,
     words: Annotated[
         bool,
-        Option(
-            "Show whole words.",
-            doc="Show whole words: attention to a word is the sum over its tokens, from a word their mean.",
-        ),
+        Option("Show whole words: attention to a word is summed over its tokens, from a word averaged."),
     ] = False,
     hide_special: Annotated[bool, Option("Leave special tokens out of the picture.")] = False,
     rollout: Annotated[bool, Option("Show attention rolled out over layers too.")] = False,
-    theme: Annotated[ThemeName | None, Option("Colours and sizes of a graphic.", metavar="NAME")] = None,
+    theme: Annotated[ThemeName | None, Option("Colours and sizes of a graphic.")] = None,
     width: Annotated[
-        str | int | None,
-        Option("About how wide a graphic is: 3.05in, 85mm or 605px.", metavar="LENGTH", line=str | None),
+        str | int | None, Option("About how wide a graphic is: 3.05in, 85mm or 605px.", metavar="LENGTH")
     ] = None,
     **options: Unpack[LoadedOptions],
 ) -> "View":
     """What does every head look at in one sentence?
 
     The page holds a small map of every head, and one head large: as lines between tokens, as a map or
-    as running text, of words or of their pieces. It opens on the sharpest head, is one file that
-    needs no network, and parcel.html#head=3.2 is a link to a head. A name that ends in .svg, .png or
-    .pdf gives a graphic instead, of the head that --layer and --head or --role name, or of all heads.
+    as running text, of words or of their pieces. It opens on the sharpest head (least entropy beyond
+    special tokens), needs no network, and parcel.html#head=3.2 is a link to a head. A name that ends
+    in .svg, .png or .pdf gives a graphic, of the head that --layer, --head or --role name, or of all.
 
     Examples:
       attnprobe view demo "The parcel came late, and she signed for it."
@@ -156,8 +121,8 @@ def view(
       attnprobe view my-vlm "What is on the mat?" --image cat.png -o cat.html
 
     Returns:
-        A picture that shows itself in a notebook, with ``save`` for .html, .svg, .png and .pdf, and
-        ``attention`` for the numbers: (layer, head, query, key) by kind.
+        A picture that shows itself in a notebook, with ``save``, and ``attention`` for the numbers: (layer,
+        head, query, key) by kind.
 
     References:
         Abnar and Zuidema (2020), Quantifying attention flow in transformers (rollout). Clark et al. (2019),
@@ -168,13 +133,17 @@ def view(
     >>> seen.attention["encoder"].shape
     (6, 4, 9, 9)
     """
-    from attnprobe.corpus.media import BOTH, MediaFolder
-    from attnprobe.reports.theme import check_theme, parse_width
     from attnprobe.reports.view.notes import check_notes, find_role, read_notes
     from attnprobe.reports.view.view import View
-    from attnprobe.session.session import open_call
 
-    _check_head(layer, head, role, census, rollout=rollout)
+    if head is not None and layer is None:
+        raise UsageError("--head needs the --layer that it is in.")
+    if layer is not None and head is None and not rollout:
+        raise UsageError("--layer needs a --head; or --rollout, which has one map for each layer.")
+    if role is not None and layer is not None:
+        raise UsageError("--role names a head, and so does --layer; leave out one.")
+    if role is not None and census is None:
+        raise UsageError("--role needs a --census that names roles: a table that `attnprobe roles` wrote.")
     check_theme(theme)
     pixels = parse_width(width)
     tables = [] if census is None else read_notes(census)
@@ -189,7 +158,7 @@ def view(
         from attnprobe.run.preparation import examine_part
         from attnprobe.survey.maps import read_maps
 
-        checkpoint = call.load_checkpoint(kind)
+        checkpoint = call.load_checkpoint(modality=kind)
         checkpoint, documents, architecture = examine_part(checkpoint, documents, call.progress)
         shown = {"max_length": max_length, "target": target, "rolled": rollout}
         shown["aligned"] = alignment is not None
@@ -204,33 +173,17 @@ def view(
     return View(seen, start, chosen, theme, pixels, notes)
 
 
-def _check_head(layer: int | None, head: int | None, role: str | None, census: Any, *, rollout: bool) -> None:
-    """Refuse options that name no head, or two."""
-    if head is not None and layer is None:
-        raise UsageError("--head needs the --layer that it is in.")
-    if layer is not None and head is None and not rollout:
-        raise UsageError("--layer needs a --head; or --rollout, which has one map for each layer.")
-    if role is not None and layer is not None:
-        raise UsageError("--role names a head, and so does --layer; leave out one.")
-    if role is not None and census is None:
-        raise UsageError("--role needs a --census that names roles: a table that `attnprobe roles` wrote.")
-
-
 def _read_input(
     text: str | Path, pair: str | None, target: str | None, image: Path | str | None
-) -> "list[Document] | MediaFolder":
+) -> list[Document] | MediaFolder:
     """Read a text, two of them, a text with an image, or the file of an image or of sound."""
-    from attnprobe.corpus.document import Document
-    from attnprobe.corpus.media import EXTENSIONS, Item, MediaFolder, Picture
-
     path = Path(text)
-    named = image is None and path.suffix.lower() in EXTENSIONS and "\n" not in str(text)
-    if named and _is_file(path):
-        kind = EXTENSIONS[path.suffix.lower()]
-        if pair is not None or (kind == "image" and target is not None):
+    kind = EXTENSIONS.get(path.suffix.lower()) if image is None and "\n" not in str(text) else None
+    if kind is not None and os.path.isfile(path):  # noqa: PTH113 - a long text is no path
+        if pair is not None or (kind == IMAGE and target is not None):
             raise UsageError(f"The file of {kind} has no second text; leave it out.")
         return MediaFolder(path, kind, (Item(path, target),))
-    if isinstance(text, Path) or (named and len(str(text).split()) == 1):
+    if isinstance(text, Path) or (kind is not None and len(str(text).split()) == 1):
         raise UsageError(f"There is no image or sound {str(text)!r}.")
     if not text.strip() or (pair is not None and not pair.strip()):
         raise UsageError("The text is blank; give one with words in it.")
@@ -238,22 +191,13 @@ def _read_input(
         return [Document(text, pair, label=target)]
     if pair is not None:
         raise UsageError("An image is read with one text; leave out the second.")
-    if not _is_file(Path(image)):
+    if not os.path.isfile(image):  # noqa: PTH113
         raise UsageError(f"There is no image {str(image)!r}.")
     return [Document(text, image=Picture("--image", Path(image)))]
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # no path at all
-        return False
-
-
-def _align(documents: Any, line: str, target: str | None) -> "list[Document]":
+def _align(documents: Any, line: str, target: str | None) -> list[Document]:
     """Give two texts their gold alignment."""
-    from attnprobe.corpus.alignments import align_document
-
     if not isinstance(documents, list) or documents[0].image is not None:
         raise UsageError("--alignment is between words of text; leave out the image or sound.")
     (document,) = documents
@@ -315,8 +259,7 @@ def plot(
     tables: Annotated[
         "HeadTable | Path | str | Sequence[HeadTable | Path | str]",
         Option(
-            f"Tables that attnprobe wrote: {either(READABLE)}.",
-            doc="A table, or the file of one; or several of one kind, for one picture.",
+            f"Tables that attnprobe wrote: {either(READABLE)}; several of one kind make one picture.",
             metavar="TABLE...",
             line=list[Path],
             argument=True,
@@ -329,18 +272,14 @@ def plot(
     ] = None,
     only: Annotated[
         str | Sequence[str] | None,
-        Option(
-            "Draw these columns. Default: those that the table puts first.",
-            metavar="COLUMN,...",
-            line=str | None,
-        ),
+        Option("Draw these columns. Default: those that the table puts first.", metavar="COLUMN,..."),
     ] = None,
-    rows: Annotated[int | None, Option("Draw the first rows alone.", low=1, metavar="N")] = None,
+    rows: Annotated[int | None, Option("Draw the first rows alone.", low=1)] = None,
     theme: Annotated[
-        ThemeName | None, Option("Colours and sizes. Default: light; paper with --columns.", metavar="NAME")
+        ThemeName | None, Option("Colours and sizes. Default: light; paper with --columns.")
     ] = None,
     width: Annotated[
-        str | int | None, Option("About how wide: 3.05in, 85mm or 605px.", metavar="LENGTH", line=str | None)
+        str | int | None, Option("About how wide: 3.05in, 85mm or 605px.", metavar="LENGTH")
     ] = None,
     columns: Annotated[
         int | None,
@@ -352,35 +291,27 @@ def plot(
     clusters: Annotated[
         int | None,
         Option(
-            "Cut the tree of all pairs of heads into so many parts.",
-            doc="Into how many parts a tree of heads is cut, of a table of all pairs of heads; by default "
-            "it is cut at 0.7 of the height of its last join.",
-            metavar="N",
-            low=1,
+            "Cut the tree of all pairs of heads into so many parts. Default: at 0.7 of its height.", low=1
         ),
     ] = None,
-) -> "Picture":
+) -> "Drawing":
     """What does a table look like: as svg, png, pdf, or a page with tooltips?
 
     Each table has a picture of its own: a heat map of heads, an atlas of what each head looks at (of a
     census with profile), a map or a matrix of heads by their attention (of distance --all-pairs),
     curves of prune, a scatter of correlate --by head, what heads find (of syntax), roles, lines over
-    training (of dynamics). Several tables of one kind make one picture. In a pipe, it is svg.
+    training (of dynamics). In a pipe, it is svg.
 
     Examples:
       attnprobe entropy demo -o entropy.csv
       attnprobe plot entropy.csv -o entropy.pdf --columns 1
       attnprobe plot pairs.csv -o heads.svg --clusters 6
 
-    Returns:
-        A picture that shows itself in a notebook; ``picture.save("heads.pdf")`` writes svg, png, pdf or html.
-
     >>> from attnprobe import entropy
     >>> plot(entropy("demo", ["The parcel came late."]))
     Picture(kind='heatmap', title='entropy of heads')
     """
     from attnprobe.reports.charts.draw import draw_picture
-    from attnprobe.table.table import HeadTable
 
     given = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     read = [one if isinstance(one, HeadTable) else HeadTable.read(one) for one in given]

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -14,50 +13,47 @@ from attnprobe.errors import DataError
 
 #: The label of a link that an alignment has to have.
 SURE = "sure"
-#: Stands between the two texts of a line, as fast_align reads them.
-BETWEEN = "|||"
 #: A link: the number of a word of the source, whether it is possible only, the number of one of the target.
 _LINK = re.compile(r"(\d{1,9})(-|p|\?)(\d{1,9})")
-#: More links for each word than any alignment has. Every question about a link is held in memory.
-_MOST = 16
 
 
-@contextmanager
-def open_lines(path: Path) -> Iterator[Iterator[str]]:
-    """Open the lines of a file, blank ones too, without their ends."""
+def read_lines(path: Path) -> Iterator[str]:
+    """Give the lines of a file, blank ones too, without their ends; what is no file is refused at once."""
     try:
-        there = path.is_file() or (path.exists() and not path.is_dir())
+        there = path.exists() and not path.is_dir()
     except (OSError, ValueError):  # a name too long, or with a NUL in it
         there = False
     if not there:
         raise DataError(f"There is no file {path}; check the path.")
-    with open_file(path, str(path)) as stream:
-        yield strip_ends(decode_lines(stream, str(path)))
+
+    def read() -> Iterator[str]:
+        with open_file(path, str(path)) as stream:
+            yield from strip_ends(decode_lines(stream, str(path)))
+
+    return read()
 
 
 def read_parallel(source: Path, target: Path) -> Iterator[Document]:
     """Read two files of parallel texts, a text a line; the text of the second is the label."""
-    with open_lines(source) as ours, open_lines(target) as theirs:
-        for number, (text, other) in enumerate(zip_longest(ours, theirs)):
-            if text is None or other is None:
-                short, long = (source, target) if text is None else (target, source)
-                raise DataError(
-                    f"{short} has {number:,} lines, and {long} more; give a line for each pair in both."
-                )
-            yield Document(text, label=other)
+    for number, (text, other) in enumerate(zip_longest(read_lines(source), read_lines(target))):
+        if text is None or other is None:
+            short, long = (source, target) if text is None else (target, source)
+            raise DataError(
+                f"{short} has {number:,} lines, and {long} more; give a line for each pair in both."
+            )
+        yield Document(text, label=other)
 
 
 def read_joined(path: Path) -> Iterator[Document]:
     """Read pairs of texts with ``|||`` between them, a pair a line; the second text is the label."""
-    with open_lines(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            parts = line.split(BETWEEN)
-            if len(parts) != 2:
-                raise DataError(
-                    f"line {number} of {path} does not hold two texts with {BETWEEN} between them; name the "
-                    "file of the second texts with --targets, or give a table with columns."
-                )
-            yield Document(parts[0].strip(), label=parts[1].strip())
+    for number, line in enumerate(read_lines(path), start=1):
+        parts = line.split("|||")
+        if len(parts) != 2:
+            raise DataError(
+                f"line {number} of {path} does not hold two texts with ||| between them; name the file of "
+                "the second texts with --targets, or give a table with columns."
+            )
+        yield Document(parts[0].strip(), label=parts[1].strip())
 
 
 def align_documents(
@@ -122,11 +118,6 @@ def align_document(
             labels[places] = SURE
         else:
             labels.setdefault(places, POSSIBLE)
-    if len(labels) > _MOST * sum(map(len, words)):
-        raise DataError(
-            f"{where} has {len(labels):,} links between {len(words[0]):,} and {len(words[1]):,} words, more "
-            f"than {_MOST} for each word; give the links of an alignment, not all pairs of words."
-        )
     links = tuple(Link(words[0][one], words[1][other], label) for (one, other), label in labels.items())
     return replace(document, annotation=Annotation((*words[0], *words[1]), links)) if all(words) else None
 

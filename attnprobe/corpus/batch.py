@@ -1,8 +1,12 @@
-"""A batch: what a model is given, and what is known about its tokens."""
+"""A batch: what a model is given, what is known about its tokens, and what reads it from a corpus."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 import torch
@@ -10,45 +14,119 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.attention.layout import Grid, Layout
+from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import Modalities, TokenAnnotation, TokenFeatures
+from attnprobe.corpus.document import Label
 from attnprobe.corpus.store import SequenceStore, shuffle_tokens
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds
+from attnprobe.errors import DataError
+from attnprobe.sums.documents import in_second_half
 
+Ints = NDArray[np.int64]
 #: Those of each sequence of a batch; none where nobody gave any.
 AnnotationsOf = tuple[TokenAnnotation | None, ...]
 
 
+def name_clusters(names: Ints, *keys: NDArray[np.integer]) -> Ints:
+    """Give the name of each sequence's document, or -1 where no other sequence agrees with it in all keys.
+
+    >>> name_clusters(np.array([95, 96, 96, 96]), np.array([0, 1, 0, 1]), np.array([95, 96, 96, 96])).tolist()
+    [-1, 96, -1, 96]
+    """
+    _, place, count = np.unique(np.stack(keys), axis=1, return_inverse=True, return_counts=True)
+    return np.where(count[place.ravel()] > 1, names, -1)
+
+
 @dataclass(frozen=True)
 class Groups:
-    """The groups of documents that sequences count in."""
+    """The groups of documents that sequences count in, each as if the others were not there."""
 
     names: Sequence[str]  # of the groups of the corpus
-    of: NDArray[np.int64]  # the group of each sequence, by its place among the names (sequence,)
-    clusters: NDArray[np.int64]  # names the document of each, or -1 if it has no other sequence in its group
-
-    @classmethod
-    def find(cls, names: Sequence[str], of: NDArray[np.integer], documents: NDArray[np.int64]) -> "Groups":
-        """Find which sequences are of one document within each group, as if the others were not there.
-
-        >>> Groups.find("ab", np.array([0, 1, 0, 1]), np.array([95, 96, 96, 96])).clusters.tolist()
-        [-1, 96, -1, 96]
-        """
-        clusters = np.full(len(of), -1)
-        for one in range(len(names)):
-            here = np.flatnonzero(of == one)
-            _, inverse, count = np.unique(documents[here], return_inverse=True, return_counts=True)
-            clusters[here] = np.where(count[inverse] > 1, documents[here], -1)
-        return cls(names, np.asarray(of, np.int64), clusters)
-
-    def rows(self, kept: slice | NDArray[np.integer]) -> "Groups":
-        """Give the groups of part of the sequences."""
-        return Groups(self.names, self.of[kept], self.clusters[kept])
+    of: NDArray[np.integer]  # the group of each sequence, by its place among the names (sequence,)
+    clusters: Ints  # names the document of each, or -1 if it has no other sequence in its group
 
     def parts(self) -> Iterator[tuple[str, NDArray[np.intp]]]:
         """Give the name of each group that is there, and which of the sequences count in it."""
-        for one in map(int, np.unique(self.of)):
-            yield self.names[one], np.flatnonzero(self.of == one)
+        for place in map(int, np.unique(self.of)):
+            yield self.names[place], np.flatnonzero(self.of == place)
+
+
+@dataclass(frozen=True)
+class TokenisedTexts:
+    """Texts in a store, and what is known about their tokens."""
+
+    store: SequenceStore
+    kinds: TokenKinds
+    rarity: Rarity
+    content_only: bool = False
+    echoes: bool = False  # whether a decoder reads the encoder's text, one place later
+    seed: int | None = None  # draws the order of ordinary tokens, where they are shuffled
+    placeholder: int | None = None  # the id of the tokens that stand for an image, where texts have one
+    joined: bool = False  # whether the tokens of an image see each other
+    queries: str | None = None  # which tokens count as queries: "image", "text", or None for all
+
+    def ids(self, members: Ints) -> NDArray[np.int32]:
+        """Read equally long sequences, (batch, position).
+
+        Where they are shuffled, special tokens stay where they are, and separators part what is shuffled.
+        """
+        ids = np.stack([self.store.ids(int(member)) for member in members])
+        if self.seed is None:
+            return ids
+        special = self.kinds.special(ids)
+        parts = self.kinds.separator(ids).cumsum(1) + self.are_second(members, ids.shape[1])
+        rows = zip(ids, special, parts, strict=True)
+        return np.stack([shuffle_tokens(row, fixed, part, self.seed) for row, fixed, part in rows])
+
+    def are_second(self, members: Ints, length: int) -> NDArray[np.bool_]:
+        """Mark the tokens of the second text of a pair, (batch, position)."""
+        seconds = np.array([self.store.second(int(member)) for member in members])[:, None]
+        return (seconds > 0) & (np.arange(length) >= seconds)
+
+    def annotations(self, members: Ints) -> tuple[AnnotationsOf, AnnotationsOf]:
+        """Read words and gold links of sequences, and between them and an encoder's; none once shuffled."""
+        if not self.store.annotated or self.seed is not None:
+            return (), ()
+        inside, crossed = zip(*(self.store.annotations(int(member)) for member in members), strict=True)
+        return inside, crossed
+
+    def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
+        """Look up what is known about token ids (batch, position).
+
+        Beside an image, all special tokens are separators.
+        """
+        image = ids == (-1 if self.placeholder is None else self.placeholder)
+        first = self.kinds.first(ids)
+        mixed = self.placeholder is not None
+        special = (self.kinds.special(ids) if mixed else first | self.kinds.separator(ids)) & ~image
+        first &= special
+        text = ~(special | image)
+        punctuation = self.kinds.punctuation(ids) & text
+        rank, order = (np.where(text, place[ids], -1) for place in (self.rarity.rank, self.rarity.order))
+        rare = self.rarity.rare[ids] * text
+        kept = ~special if self.content_only else np.ones_like(special)
+        marks = (first, special & ~first, punctuation, ~(special | punctuation), rare, kept, rank, order)
+        features = TokenFeatures(*map(torch.from_numpy, marks))
+        if not mixed:
+            return features
+        marked, every = torch.from_numpy(image), torch.ones(ids.shape, dtype=torch.bool)
+        asking = {"image": marked, "text": torch.from_numpy(text)}.get(self.queries or "", every)
+        sees = find_sight(marked if self.joined else ~every)
+        return replace(features, mixed=Modalities(marked, asking, sees))
+
+
+def find_sight(image: Tensor) -> Tensor:
+    """Find the last position that each token sees where the tokens of an image see each other.
+
+    Those of an ``image`` (batch, position) are side by side.
+
+    >>> find_sight(torch.tensor([[False, True, True, False, True]]))
+    tensor([[0, 2, 2, 3, 4]])
+    """
+    length = image.shape[1]
+    place = torch.arange(length, device=image.device).expand_as(image)
+    goes_on = image & torch.nn.functional.pad(image[:, 1:], (0, 1))
+    return place.masked_fill(goes_on, length).flip(1).cummin(1).values.flip(1)
 
 
 @dataclass(frozen=True)
@@ -63,14 +141,10 @@ class Batch:
     """
 
     inputs: Mapping[str, Tensor]  # what a model is given, each (batch, ...), by transformers' names
-    tokens: TokenFeatures | None  # None where only the model makes them, see ``media``
-    members: NDArray[np.int64]  # which sequences of the corpus these are (batch,)
+    tokens: TokenFeatures | None  # None where only the model makes them, of images or of sound
+    members: Ints  # which sequences of the corpus these are (batch,)
+    corpus: "BatchReader"
     targets: TokenFeatures | None = None
-    media: "MediaTokens | None" = None
-    documents: NDArray[np.int64] | None = None  # the document of each, by its number (batch,)
-    names: NDArray[np.int64] | None = None  # what names it, in whatever corpus it lies (batch,)
-    clusters: NDArray[np.int64] | None = None  # the same, or -1 where it is its only one (batch,)
-    groups: "Groups | None" = None
     annotations: AnnotationsOf = ()
     target_annotations: AnnotationsOf = ()
     cross_annotations: AnnotationsOf = ()
@@ -84,173 +158,154 @@ class Batch:
         return self.inputs["input_ids"]
 
     @property
-    def size(self) -> int:
-        """Tokens in all sequences together, those of their targets included."""
-        known = sum(side.kept.numel() for side in (self.tokens, self.targets) if side is not None)
-        return known + (self.media.length * len(self) if self.media is not None else 0)
+    def documents(self) -> Ints:
+        """The document of each sequence, by its number in the corpus."""
+        return self.corpus.documents[self.members]
+
+    @property
+    def names(self) -> Ints:
+        """What names the document of each sequence, in whatever corpus it lies."""
+        return self.corpus.names[self.members]
+
+    @property
+    def clusters(self) -> Ints:
+        """The same, or -1 where the document has no other sequence."""
+        return self.corpus.clusters[self.members]
+
+    @property
+    def groups(self) -> Groups | None:
+        if (groups := self.corpus.groups) is None:
+            return None
+        return Groups(groups.names, groups.of[self.members], groups.clusters[self.members])
 
     @property
     def length(self) -> int:
         """Tokens in each sequence, as far as that is known."""
-        known = self.tokens or self.media
-        return 0 if known is None else known.length
+        return int(self.corpus.lengths[self.members[0]])
 
-    def layout(self, length: int) -> Layout:
-        """Lay out attention of the tokens among themselves; a model made ``length`` of each sequence."""
-        if self.tokens is not None:
-            return Layout(self.tokens, self.tokens, annotations=self.annotations)
-        assert self.media is not None
-        return self.media.layout(len(self), length)
+    @property
+    def size(self) -> int:
+        """Tokens in all sequences together, those of their targets included."""
+        return len(self) * (self.length + (0 if self.targets is None else self.targets.length))
 
     def lay_out(self, kind: Kind | int, queries: int, keys: int) -> Layout:
         """Tell which tokens attend to which in a kind of attention, of so many queries and keys.
 
         ``kind`` is the number of a layer where layers have tokens of their own, whose places are not known.
         """
+        layout = self.corpus.lay_out(self, keys)
         if isinstance(kind, int):
-            return Layout(self.layout(queries).queries, self.layout(keys).keys)
+            return Layout(self.corpus.lay_out(self, queries).queries, layout.keys)
         if kind is Kind.DECODER and self.targets is not None:
             annotations = self.target_annotations
             return Layout(self.targets, self.targets, causal=True, annotations=annotations, shifted=True)
-        layout = self.layout(keys)
         if kind is Kind.CROSS:
             assert self.targets is not None
-            annotations = self.cross_annotations
-            return Layout(self.targets, layout.keys, annotations=annotations, shifted=True)
+            return Layout(self.targets, layout.keys, annotations=self.cross_annotations, shifted=True)
         return layout if kind is Kind.ENCODER else replace(layout, causal=True, grid=None, placed=True)
 
     def halves(self) -> tuple["Batch", "Batch"]:
-        """Part the sequences in two, the first half no smaller than the second."""
+        """Read the sequences again in two parts, the first half no smaller than the second."""
         middle = -(-len(self) // 2)
-        return _cut_rows(self, 0, middle), _cut_rows(self, middle, len(self))
+        return self.corpus.read(self.members[:middle]), self.corpus.read(self.members[middle:])
 
 
-@dataclass(frozen=True)
-class MediaTokens:
-    """What is known beforehand about tokens that only the model makes, of images or of sound."""
+class BatchReader(ABC):
+    """Reads planned batches, in a fixed order; iterating again reads them again.
 
-    length: int
-    scattered: bool = False
-    grid: Grid | None = None
-    content_only: bool = False
+    What is known of the sequences of the corpus is known by their numbers.
+    """
 
-    def layout(self, batch: int, length: int) -> Layout:
-        """Lay out tokens: outside of the grid the first is special, and the others part it from nothing.
+    plan: list[Ints]
+    lengths: NDArray[np.int32]  # in tokens
+    documents: Ints  # the number of each one's document
+    names: Ints  # what names that, in whatever corpus it lies
+    groups: Groups | None = None
+    labels: Mapping[int, Label]
+    digest: str  # of the content
+    rarity_digest: str = ""
+    targets: TokenisedTexts | None = None
 
-        Without a grid there are no special tokens. No token is punctuation, and none is rare.
-        """
-        no = torch.zeros(batch, length, dtype=torch.bool)
-        outside = no.clone()
-        if self.grid is not None:
-            outside |= self.grid.places(length)[:, 0].isnan()
-        first = outside.clone()
-        first[:, 1:] = False
-        kept = ~outside if self.content_only else ~no
-        rank = torch.full((batch, length), -1)
-        tokens = TokenFeatures(first, outside & ~first, no, ~outside, no.float(), kept, rank, rank)
-        return Layout.of(tokens, grid=self.grid, placed=not self.scattered or self.grid is not None)
+    @abstractmethod
+    def gather(self, members: Ints) -> Batch:
+        """Read some sequences that fit into one batch, without what a decoder beside an encoder reads."""
 
+    def read(self, members: Ints) -> Batch:
+        """Read some sequences that fit into one batch, with all that is known about them."""
+        batch = self.gather(members)
+        if self.targets is None:
+            return batch
+        inside, crossed = self.targets.annotations(members)
+        inputs = self.add_targets(batch.inputs, members)
+        targets = self.targets.features(inputs["decoder_input_ids"].numpy())
+        known = {"target_annotations": inside, "cross_annotations": crossed}
+        return replace(batch, inputs=inputs, targets=targets, **known)
 
-def _cut_rows(values: Any, start: int, stop: int) -> Any:
-    if values is None or isinstance(values, MediaTokens):
-        return values
-    if isinstance(values, Groups):
-        return values.rows(slice(start, stop))
-    if isinstance(values, Batch):
-        cut = {field.name: _cut_rows(getattr(values, field.name), start, stop) for field in fields(values)}
-        return replace(values, **cut)
-    if isinstance(values, TokenFeatures):
-        return values.rows(start, stop)
-    if isinstance(values, Mapping):
-        return {name: _cut_rows(part, start, stop) for name, part in values.items()}
-    return values[start:stop]
+    def add_targets(self, inputs: Mapping[str, Tensor], members: Ints) -> Mapping[str, Tensor]:
+        """Add what a decoder beside an encoder reads: a text of its own, or again the encoder's."""
+        if self.targets is None:
+            return inputs
+        ids = torch.from_numpy(self.targets.ids(members)).long()
+        if self.targets.echoes:
+            ids[:, 1:] = inputs["input_ids"][:, : ids.shape[1] - 1]
+        return {**inputs, "decoder_input_ids": ids}
 
+    def lay_out(self, batch: Batch, length: int) -> Layout:
+        """Lay out attention among the tokens of a batch; a model made ``length`` of each sequence."""
+        assert batch.tokens is not None
+        return Layout(batch.tokens, batch.tokens, annotations=batch.annotations)
 
-@dataclass(frozen=True)
-class TokenisedTexts:
-    """Texts in a store, and what is known about their tokens."""
+    def annotation(self, member: int) -> TokenAnnotation | None:
+        """Read what is known of a sequence beside its tokens, where somebody said something."""
+        return None
 
-    store: SequenceStore
-    kinds: TokenKinds
-    rarity: Rarity
-    content_only: bool = False
-    echoes: "TokenisedTexts | None" = None  # what these repeat one place later, as a decoder does
-    seed: int | None = None  # draws the order of ordinary tokens, where they are shuffled
+    @cached_property
+    def clusters(self) -> Ints:
+        """For each sequence, what names its document, or -1 where it is the document's only one."""
+        return name_clusters(self.names, self.documents)
 
-    def shuffle(self, seed: int) -> "TokenisedTexts":
-        """Give the same with the ordinary tokens of each sequence in a random order.
+    @property
+    def plan_digest(self) -> str:
+        """Name the plan: equal only where the same sequences make the same batches, in the same order."""
+        return hashlib.sha256(repr([members.tolist() for members in self.plan]).encode()).hexdigest()
 
-        Special tokens stay where they are, and separators part what is shuffled within itself. Words and gold
-        links are nowhere any more.
-        """
-        echoes = None if self.echoes is None else self.echoes.shuffle(seed)
-        return replace(self, echoes=echoes, seed=seed)
+    def follow(self, plan: list[Ints]) -> Self:
+        """Give other batches of the same sequences."""
+        other = copy(self)
+        other.plan = plan
+        return other
 
-    def ids(self, members: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Read equally long sequences, (batch, position)."""
-        ids = np.stack([self.store.ids(int(member)) for member in members])
-        if self.seed is None:
-            return ids
-        if self.echoes is not None:  # of which it reads the first tokens, behind one that starts it
-            ids[:, 1:] = self.echoes.ids(members)[:, : ids.shape[1] - 1]
-            return ids
-        special = self.kinds.special(ids)
-        parts = self.kinds.separator(ids).cumsum(1) + self.are_second(members, ids.shape[1])
-        rows = zip(ids, special, parts, strict=True)
-        return np.stack([shuffle_tokens(row, fixed, part, self.seed) for row, fixed, part in rows])
+    def half(self, second: bool) -> Self:
+        parts = [members[in_second_half(self.documents[members]) == second] for members in self.plan]
+        return self.follow([members for members in parts if len(members)])
 
-    def are_second(self, members: NDArray[np.int64], length: int) -> NDArray[np.bool_]:
-        """Mark the tokens of the second text of a pair, (batch, position)."""
-        seconds = np.array([self.store.second(int(member)) for member in members])[:, None]
-        return (seconds > 0) & (np.arange(length) >= seconds)
+    def shuffle(self, seed: int) -> Self:
+        """Give the same batches with the ordinary tokens of each text in a random order."""
+        raise DataError("Images and sound have no tokens that could be shuffled; give text.")
 
-    def annotations(self, members: NDArray[np.int64]) -> tuple[AnnotationsOf, AnnotationsOf]:
-        """Read words and gold links of sequences, and between them and an encoder's."""
-        if not self.store.annotated or self.seed is not None:
-            return (), ()
-        inside, crossed = zip(*(self.store.annotations(int(member)) for member in members), strict=True)
-        return inside, crossed
+    @property
+    def members(self) -> Ints:
+        """Which sequences are in a batch, in their order."""
+        return np.sort(np.concatenate(self.plan)) if self.plan else np.zeros(0, np.int64)
 
-    def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
-        """Look up what is known about token ids (batch, position)."""
-        first, separator = self.kinds.first(ids), self.kinds.separator(ids)
-        separator &= ~first
-        special = first | separator
-        punctuation = self.kinds.punctuation(ids) & ~special
-        rank, order = (np.where(special, -1, place[ids]) for place in (self.rarity.rank, self.rarity.order))
-        ordinary, rare = ~(special | punctuation), self.rarity.rare[ids] * ~special
-        kept = ~special if self.content_only else np.ones_like(special)
-        marks = (first, separator, punctuation, ordinary, rare, kept, rank, order)
-        return TokenFeatures(*map(torch.from_numpy, marks), mixed=None)
+    @property
+    def longer(self) -> NDArray[np.int32]:
+        """Tokens in each sequence or in its target, whichever is longer."""
+        return self.lengths if self.targets is None else np.maximum(self.lengths, self.targets.store.lengths)
 
+    @property
+    def sizes(self) -> list[int]:
+        """Tokens in each batch, those of targets included."""
+        lengths = self.lengths if self.targets is None else self.lengths + self.targets.store.lengths
+        return [int(lengths[members].sum(dtype=np.int64)) for members in self.plan]
 
-@dataclass(frozen=True)
-class ImageTexts(TokenisedTexts):
-    """Texts with images in them, whose tokens ``find_sight`` may let see each other."""
+    @property
+    def tokens(self) -> int:
+        """Tokens in all batches together, those of targets included."""
+        return sum(self.sizes)
 
-    is_image: Callable[[Any], Any] = lambda ids: ids < 0  # marks the ids that stand for an image
-    find_sight: Callable[[Tensor], Tensor] | None = None  # the last position that each token sees
-    queries: str | None = None  # which tokens count as queries: "image", "text", or None for all
+    def __len__(self) -> int:
+        return len(self.plan)
 
-    def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
-        """Look up what is known about token ids; all special tokens that are no image are separators here."""
-        known, image = super().features(ids), torch.from_numpy(self.is_image(ids))
-        special = torch.from_numpy(self.kinds.special(ids)) & ~image
-        text = ~(image | special)
-        first, punctuation = known.first & special, known.punctuation & text
-        place = torch.arange(ids.shape[1]).expand(ids.shape)
-        return TokenFeatures(
-            first,
-            special & ~first,
-            punctuation,
-            ~(special | punctuation),
-            known.rare.masked_fill(~text, 0),
-            ~special if self.content_only else torch.ones_like(image),
-            known.rank.masked_fill(~text, -1),
-            known.order.masked_fill(~text, -1),
-            mixed=Modalities(
-                image,
-                {"image": image, "text": text}.get(self.queries or "", torch.ones_like(image)),
-                place.contiguous() if self.find_sight is None else self.find_sight(image),
-            ),
-        )
+    def __iter__(self) -> Iterator[Batch]:
+        return map(self.read, self.plan)

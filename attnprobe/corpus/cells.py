@@ -2,21 +2,20 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
 from attnprobe.corpus.document import Asked, Tagged, Value
 from attnprobe.corpus.streams import check_unicode, shorten
-from attnprobe.errors import AttnprobeError, DataError
+from attnprobe.errors import DataError
 
 #: Marks a word that does not count, as torch's cross entropy has it.
 IGNORED = -100
-#: The keys of an answer, as SQuAD has them.
-ANSWER_KEYS = {"text", "answer_start"}
 #: The columns of rows that name them one by one are those of so many first rows.
 PEEK_ROWS = 32
+#: What errors call the cells that are refused.
+_KINDS = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +45,6 @@ def make_table(name: str, rows: Iterator[Row], classes: Mapping[str, Sequence[st
     return Table(name, columns, chain(first, rows), classes or {})
 
 
-@contextmanager
-def explain_damage(name: str, kind: str) -> Iterator[None]:
-    """Say that a file is broken, whatever a reader of its format raises."""
-    try:
-        yield
-    except (AttnprobeError, MemoryError):
-        raise
-    except Exception:  # pyarrow, zip, xml and openpyxl raise what they like
-        raise DataError(
-            f"{name} is damaged: it is not a whole {kind} file; write or download it again"
-        ) from None
-
-
 def is_missing(cell: Any) -> bool:
     return cell is None or (isinstance(cell, float) and math.isnan(cell))
 
@@ -72,43 +58,35 @@ def is_number(cell: str) -> bool:
 
 
 def read_text(
-    cell: Any, where: str, column: str, option: str | None = "--text-column or --text-pair-column"
+    row: Row, column: str | None, option: str | None = "--text-column or --text-pair-column"
 ) -> str | None:
     """Read a text; None where it is missing or blank. ``option`` names another column, if any does."""
-    if is_missing(cell):
-        return None
-    if not isinstance(cell, str):
-        advice = "make it a string" if option is None else f"choose a column of text with {option}"
-        raise refuse_cell(cell, where, column, advice)
-    return check_unicode(cell, f"{where} (column {column!r})") if cell.strip() else None
+    advice = "make it a string" if option is None else f"choose a column of text with {option}"
+    return _read_cell(row, column, str, advice)
 
 
-def refuse_cell(cell: Any, where: str, column: str, advice: str) -> DataError:
-    """Say what kind of cell a column has, which is not what is read."""
-    kinds = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
-    kind = kinds.get(type(cell), f"a value of type {type(cell).__name__}")
-    return DataError(f"{where} has {kind} in column {column!r}; {advice}")
+def read_name(row: Row, column: str | None, option: str) -> str | None:
+    """Read what names the document of a row, or its group; None where the cell is blank."""
+    cell = _read_cell(row, column, Value, f"choose a column of strings or numbers with {option}")
+    return None if cell is None else str(cell)
 
 
-def read_name(cell: Any, where: str, column: str, option: str) -> str | None:
-    """Read what names the document of a row, or its group; None where the cell is empty."""
-    if is_missing(cell) or cell == "":
-        return None
-    if not isinstance(cell, Value):
-        raise refuse_cell(cell, where, column, f"choose a column of strings or numbers with {option}")
-    return str(cell)
-
-
-def read_label(cell: Any, where: str, column: str) -> Value | None:
+def read_label(row: Row, column: str | None) -> Value | None:
     """Read one label as the file spells it; None where it is missing."""
+    advice = "choose a column of strings or numbers, or of lists of them, with --label-column"
+    cell = _read_cell(row, column, Value, advice)
+    return int(cell) if isinstance(cell, bool) else cell
+
+
+def _read_cell(row: Row, column: str | None, kinds: Any, advice: str) -> Any:
+    """Give a cell; None where it is missing or blank, or there is no column."""
+    cell = None if column is None else row.cells.get(column)
     if is_missing(cell) or (isinstance(cell, str) and not cell.strip()):
         return None
-    if isinstance(cell, str):
-        return check_unicode(cell, f"{where} (column {column!r})")
-    if isinstance(cell, int | float):
-        return int(cell) if isinstance(cell, bool) else cell
-    advice = "choose a column of strings or numbers, or of lists of them, with --label-column"
-    raise refuse_cell(cell, where, column, advice)
+    if not isinstance(cell, kinds):
+        kind = _KINDS.get(type(cell), f"a value of type {type(cell).__name__}")
+        raise DataError(f"{row.where} has {kind} in column {column!r}; {advice}")
+    return check_unicode(cell, f"{row.where} (column {column!r})") if isinstance(cell, str) else cell
 
 
 def read_words(cell: Any) -> list[str] | None:
@@ -122,25 +100,23 @@ def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str)
     if tags is None:
         return None
     if not isinstance(tags, list | tuple) or len(words) != len(tags):
-        labels = (
-            f"{len(tags)} labels" if isinstance(tags, list | tuple) else f"{shorten(repr(tags))} for labels"
-        )
+        labels = f"{len(tags)} labels" if isinstance(tags, list | tuple) else shorten(repr(tags))
         raise DataError(f"{where} has {len(words)} words, but {labels}; give one label for each word")
-    named = [_read_tag(tag, names, where) for tag in tags]
-    kept = [(word, tag) for word, tag in zip(words, named, strict=True) if word.strip()]
+    kept = []
+    for word, tag in zip(words, tags, strict=True):
+        if isinstance(tag, str) and not tag.strip():
+            raise DataError(f"{where} has a blank label; give one label for each word")
+        if isinstance(tag, int) and not isinstance(tag, bool):
+            tag = None if tag == IGNORED else names[tag] if 0 <= tag < len(names) else tag  # noqa: PLW2901
+        elif not isinstance(tag, str):
+            raise DataError(
+                f"{where} has the label {shorten(repr(tag))}; labels are strings or whole numbers"
+            )
+        if word.strip():
+            kept.append((word, tag))
     if all(tag is None for _, tag in kept):
         return None
     return Tagged(tuple(word for word, _ in kept), tuple(tag for _, tag in kept))
-
-
-def _read_tag(tag: Any, names: Sequence[str], where: str) -> str | int | None:
-    if isinstance(tag, str):
-        if not tag.strip():
-            raise DataError(f"{where} has a blank label; give one label for each word")
-        return tag
-    if isinstance(tag, int) and not isinstance(tag, bool):
-        return None if tag == IGNORED else names[tag] if 0 <= tag < len(names) else tag
-    raise DataError(f"{where} has the label {shorten(repr(tag))}; labels are strings or whole numbers")
 
 
 def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[Value, ...]:
@@ -165,7 +141,7 @@ def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
         return None
     answers: list[tuple[str, int]] = []
     for part in _make_list(cell):
-        if not isinstance(part, Mapping) or not part.keys() >= ANSWER_KEYS:
+        if not isinstance(part, Mapping) or not part.keys() >= {"text", "answer_start"}:
             raise DataError(
                 f"{where} has {shorten(repr(part))} for an answer; an answer is an object with text and "
                 "answer_start"

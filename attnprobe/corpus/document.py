@@ -1,8 +1,9 @@
 """A document: what a source yields and the tokeniser reads."""
 
 import hashlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, groupby, islice
 from types import NoneType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
@@ -45,6 +46,11 @@ class Link:
     #: What simple rules would answer, by name; of several by one rule, the first that is read.
     guesses: tuple[tuple[str, Span], ...] = ()
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it has an end in what only a decoder beside an encoder reads."""
+        return "target" in {self.source.where, self.target.where}
+
 
 @dataclass(frozen=True, slots=True)
 class Tag:
@@ -70,8 +76,9 @@ class Annotation:
     @property
     def elsewhere(self) -> bool:
         """Whether something is said of what only a decoder beside an encoder reads."""
-        links = (span.where for link in self.links for span in (link.source, link.target))
-        return "target" in {*(word.where for word in self.words), *links}
+        return any(word.where == "target" for word in self.words) or any(
+            link.elsewhere for link in self.links
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +222,23 @@ class DocumentNumbers:
         return number
 
 
+Part = TypeVar("Part")
 #: So many parts of a document are waited for to name it.
 _NAMING_PARTS = 16
 
-Part = TypeVar("Part")
+
+def split_documents(
+    parts: Iterable[Part], opens: Callable[[Part], bool]
+) -> Iterator[tuple[int, Iterator[Part]]]:
+    """Group parts by the document that one of them opens; what comes before the first opening is number 0."""
+    number = 0
+
+    def count(part: Part) -> int:
+        nonlocal number
+        number += opens(part)
+        return number
+
+    return groupby(parts, key=count)
 
 
 def group_parts(parts: Iterable[tuple[str | None, str, Part]]) -> Iterator[tuple[str | None, Part]]:
@@ -229,23 +249,9 @@ def group_parts(parts: Iterable[tuple[str | None, str, Part]]) -> Iterator[tuple
     Yields:
         The name, None before the first document, and the part.
     """
-    opening: str | None = None
-    name: str | None = None
-    waiting: list[tuple[str, Part]] = []
-
-    def name_waiting() -> str:
-        return _hash("\0".join((opening or "", *(text for text, _ in waiting))), 16).hex()
-
-    for opens, text, part in parts:
-        if opens is not None:
-            yield from ((name_waiting(), each) for _, each in waiting)
-            opening, name, waiting = opens, None, []
-        if opening is None or name is not None:
-            yield name, part
-            continue
-        waiting.append((text, part))
-        if len(waiting) == _NAMING_PARTS:
-            name = name_waiting()
-            yield from ((name, each) for _, each in waiting)
-            waiting = []
-    yield from ((name_waiting(), each) for _, each in waiting)
+    for number, inside in split_documents(parts, lambda part: part[0] is not None):
+        first, name = list(islice(inside, _NAMING_PARTS if number else 0)), None
+        if first:
+            texts = (text for _, text, _ in first)
+            name = _hash("\0".join((first[0][0] or "", *texts)), 16).hex()
+        yield from ((name, part) for _, _, part in chain(first, inside))

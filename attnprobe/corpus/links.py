@@ -5,10 +5,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from numbers import Integral, Real
 from typing import Any
 
-from attnprobe.corpus.cells import read_text
+from attnprobe.corpus.cells import Row, read_text
 from attnprobe.corpus.document import POSSIBLE, SEVERAL, Annotation, Document, Link, Span, Where
 from attnprobe.corpus.streams import check_unicode, shorten
 from attnprobe.errors import DataError
@@ -132,19 +131,21 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
     A link that is ``possible``, true or false, has the label ``POSSIBLE`` beside its own.
     A text whose words are not named has those that ``find_words`` finds. None where there are neither.
     """
-    if all(cells.get(column) is None for column in (LINKS, *WORD_COLUMNS.values())):
+    row = {column: cells.get(column) for column in (LINKS, *WORD_COLUMNS.values())}
+    if all(cell is None for cell in row.values()):
         return None
     try:
-        words: list[Span] = []
+        row, words = _make_plain(row), list[Span]()
         for text, column in WORD_COLUMNS.items():
-            spans = set(_read_spans(cells.get(column), column, text, texts))
-            ordered = sorted(spans, key=lambda span: span.start)
+            ordered = sorted(set(_read_spans(row.get(column), text, texts)), key=lambda span: span.start)
             for word, behind in pairwise(ordered):
                 if behind.start < word.stop:
                     raise ValueError(f"the words at {word.start} and {behind.start} of its {text} overlap")
             words += ordered
-        links = tuple(_read_link(link, texts) for link in _read_list(cells.get(LINKS), LINKS))
-    except ValueError as error:
+        if not isinstance(given := row.get(LINKS, []), list):
+            raise ValueError(f"links must be a list, not {_quote(given)}")
+        links = tuple(_read_link(link, texts) for link in given)
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: {error}.") from None
     for link in links:
         check_unicode(link.label, f"{where}: the label of a link")
@@ -166,7 +167,7 @@ def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[
             raise DataError(
                 f"{where} is of type {type(row).__name__}; give dicts with text and links, or documents."
             )
-        text, pair, target = (read_text(row.get(name), where, name, None) for name in TEXT_COLUMNS.values())
+        text, pair, target = (read_text(Row(where, row), name, None) for name in TEXT_COLUMNS.values())
         if text is None:
             raise DataError(f"{where} has no text; give it as text.")
         annotation = read_annotation(row, where, list_texts(text, pair, target))
@@ -180,61 +181,53 @@ def list_texts(text: str, pair: str | None, target: str | None) -> dict[Where, s
     return {where: text for where, text in every.items() if text is not None}
 
 
+def _make_plain(cell: Any) -> Any:
+    """Give a cell with lists and numbers of Python, for those of numpy, as pandas has them."""
+    cell = cell.tolist() if hasattr(cell, "tolist") else cell
+    if isinstance(cell, Mapping):
+        return {key: _make_plain(inner) for key, inner in cell.items() if inner is not None}
+    return [_make_plain(inner) for inner in cell] if isinstance(cell, list | tuple) else cell
+
+
 def _read_link(link: Any, texts: Mapping[Where, str]) -> Link:
-    if not isinstance(link, Mapping) or link.get("source") is None or link.get("target") is None:
+    if not isinstance(link, dict) or not link.keys() >= {"source", "target"}:
         raise ValueError(f"a link must be an object with source and target, not {_quote(link)}")
-    if unknown := [key for key in link if key not in LINK_KEYS and link[key] is not None]:
+    if unknown := [key for key in link if key not in LINK_KEYS]:
         raise ValueError(
             f"a link has the key {_quote(unknown[0])}, which means nothing; its keys are "
             f"{', '.join(LINK_KEYS)}"
         )
-    sides: list[Where] = []
-    for key in ("source_in", "target_in"):
-        side = "text" if link.get(key) is None else link[key]
-        if not isinstance(side, str) or side not in TEXT_COLUMNS:
-            raise ValueError(f"{key} must be text, pair or target, not {_quote(side)}")
-        sides.append(side)
-    source, target = (
-        _read_span(link[end], side, texts) for end, side in zip(("source", "target"), sides, strict=True)
-    )
+    label, possible = link.get("label", ""), link.get("possible", False)
+    if isinstance(label, int | float) and not isinstance(label, bool):
+        label = str(label)
+    if not isinstance(label, str) or not isinstance(possible, bool):
+        raise ValueError(f"label of a link must be a string, and possible true or false, not {_quote(link)}")
+    side: Any = link.get("target_in", "text")
+    (source,) = _read_spans([link["source"]], link.get("source_in", "text"), texts)
+    (target,) = _read_spans([link["target"]], side, texts)
     candidates, also = (
-        tuple(dict.fromkeys(_read_spans(link.get(key), f"{key} of a link", sides[1], texts)))
-        for key in ("candidates", "also")
+        tuple(dict.fromkeys(_read_spans(link.get(key), side, texts))) for key in ("candidates", "also")
     )
     if candidates and (missing := [span for span in (target, *also) if span not in candidates]):
         place = f"[{missing[0].start}, {missing[0].stop}]"
         raise ValueError(f"{place} is a right answer of a link, but not among its candidates")
-    label, possible = link.get("label"), link.get("possible")
-    if isinstance(label, Real) and not isinstance(label, bool):
-        label = str(label)
-    if not isinstance(label, str | None):
-        raise ValueError(f"the label of a link must be a string, not {_quote(label)}")
-    if not (possible is None or isinstance(possible, bool) or type(possible).__name__ == "bool_"):  # numpy's
-        raise ValueError(f"possible of a link must be true or false, not {_quote(possible)}")
-    label = SEVERAL.join(filter(None, (label, POSSIBLE if possible else None)))
+    label = SEVERAL.join(filter(None, (label, POSSIBLE if possible else "")))
     return Link(source, target, label, candidates, tuple(span for span in also if span != target))
 
 
-def _read_spans(cell: Any, what: str, text: Where, texts: Mapping[Where, str]) -> list[Span]:
-    return [_read_span(ends, text, texts) for ends in _read_list(cell, what)]
-
-
-def _read_span(ends: Any, text: Where, texts: Mapping[Where, str]) -> Span:
-    if text not in texts:
-        raise ValueError(f"the span {_quote(ends)} lies in {TEXT_COLUMNS[text]}, which is not there")
-    plain = ends.tolist() if hasattr(ends, "tolist") else ends
-    if isinstance(plain, list | tuple) and len(plain) == 2:
-        whole = all(isinstance(end, Integral) and not isinstance(end, bool) for end in plain)
-        if whole and 0 <= plain[0] < plain[1] <= len(texts[text]):
-            return Span(int(plain[0]), int(plain[1]), text)
-    raise ValueError(f"{_quote(ends)} is no span of its {text}, which has {len(texts[text])} characters")
-
-
-def _read_list(cell: Any, what: str) -> list[Any]:
-    plain = cell.tolist() if hasattr(cell, "tolist") else cell
-    if not isinstance(plain, list | tuple | None):
-        raise ValueError(f"{what} must be a list, not {_quote(plain)}")
-    return list(plain or ())
+def _read_spans(cell: Any, text: Any, texts: Mapping[Where, str]) -> list[Span]:
+    if not isinstance(cell, list | None):
+        raise ValueError(f"{_quote(cell)} is no list of spans")
+    if cell and text not in (*texts,):
+        raise ValueError(f"a span lies in {_quote(text)}, which is none of the texts: {', '.join(texts)}")
+    spans = []
+    for ends in cell or ():
+        length = len(texts[text])
+        whole = isinstance(ends, list) and len(ends) == 2 and all(type(end) is int for end in ends)
+        if not whole or not 0 <= ends[0] < ends[1] <= length:
+            raise ValueError(f"{_quote(ends)} is no span of its {text}, which has {length} characters")
+        spans.append(Span(ends[0], ends[1], text))
+    return spans
 
 
 def _quote(cell: Any) -> str:

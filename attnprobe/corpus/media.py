@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import json
-import re
 import warnings
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
@@ -13,13 +12,14 @@ from functools import cached_property
 from io import BytesIO
 from math import gcd
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.streams import explain_errors, hash_stream
 from attnprobe.errors import AttnprobeError, DataError, first_line
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: Kinds of files; and what a model is given of an image and a text that it reads together.
 IMAGE, SOUND, BOTH = "image", "sound", "image+text"
@@ -35,8 +35,7 @@ USUAL = ("label", "text", "transcription", "transcript", "sentence")
 _PROGRAMS = {"EPS", "WMF"}
 #: More bytes than an honest image has.
 _LARGEST = 1 << 28
-#: Base64, perhaps as a data URL, and how that of PNG, JPEG, GIF and WebP begins.
-_BASE64 = re.compile(r"(?:data:image/[\w.+-]+;base64,)?([A-Za-z0-9+/\s]+={0,2}\s*)")
+#: How base64 of PNG, JPEG, GIF and WebP begins, or a data URL.
 _BEGINS = ("data:image/", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
 
 
@@ -84,16 +83,13 @@ class MediaFolder:
                 raise DataError(f"{path} has no metadata.csv that could hold a column {column!r}.")
             sorted_by_class = all(len(name.parts) > 1 for name in names)
             labels = {name.as_posix(): name.parts[0] for name in names if sorted_by_class}
-        # What is said of a folder, such as a clip in pieces, is said of each of its files.
-        each = [labels.get(name.as_posix(), labels.get(name.parent.as_posix())) for name in names]
-        return cls(path, kinds.pop(), tuple(map(Item, files, each)))
+        return cls(
+            path, kinds.pop(), tuple(map(Item, files, (labels.get(name.as_posix()) for name in names)))
+        )
 
     @property
     def labelled(self) -> "MediaFolder":
         return replace(self, items=tuple(item for item in self.items if item.label is not None))
-
-    def first(self, number: int | None) -> "MediaFolder":
-        return self if number is None else replace(self, items=self.items[:number])
 
     @cached_property
     def described(self) -> dict[str, Any]:
@@ -145,12 +141,11 @@ def _read_metadata(folder: Path, column: str | None) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image that is read together with a text."""
+    """An image that is read together with a text: a file, or what ``held`` holds or reads."""
 
     where: str
     path: Path | None = None
-    held: bytes = b""
-    spool: "tuple[Any, int, int] | None" = None
+    held: bytes | Callable[[], bytes] = b""
 
     def __str__(self) -> str:
         if self.path is None:
@@ -160,10 +155,8 @@ class Picture:
 
     @property
     def content(self) -> bytes:
-        if self.spool is not None:
-            return self.spool[0].read(*self.spool[1:])
         if self.path is None:
-            return self.held
+            return self.held if isinstance(self.held, bytes) else self.held()
         try:
             if not self.path.is_file():
                 raise DataError(f"There is no image {self}.")
@@ -173,7 +166,7 @@ class Picture:
         except (OSError, ValueError) as error:
             raise DataError(f"{self} can't be read: {first_line(error)}.") from error
 
-    def read(self) -> NDArray[np.uint8]:
+    def read(self) -> "NDArray[np.uint8]":
         """Read it, (height, width, red-green-blue)."""
         return read_image(BytesIO(self.content), str(self))
 
@@ -185,9 +178,10 @@ class Picture:
     @classmethod
     def of_cell(cls, cell: Any, folder: Path, where: str) -> "Picture | None":
         """Read a cell of a table: a path, bytes, base64, or an image of the hub; None if it is empty."""
-        if isinstance(cell, list | tuple) and len(cell) > 1:
-            raise DataError(f"{where} has {len(cell)} images; one is read with a text.")
-        cell = _open_cell(cell)
+        if isinstance(cell, list | tuple):
+            if len(cell) > 1:
+                raise DataError(f"{where} has {len(cell)} images; one is read with a text.")
+            cell = cell[0] if cell else None
         if isinstance(cell, Mapping):
             cell = cell.get("bytes") or cell.get("path")
         if cell is None or (isinstance(cell, str | bytes) and not cell):  # others may have no hash
@@ -198,14 +192,13 @@ class Picture:
             raise DataError(f"{where} names an image on the web; download it, and name the file.")
         if isinstance(cell, str) and cell.startswith(_BEGINS):
             try:
-                return cls(where, held=b64decode(_BASE64.fullmatch(cell)[1]))  # type: ignore[index]
-            except (TypeError, ValueError):
+                return cls(where, held=b64decode("".join(cell.rpartition(",")[2].split()), validate=True))
+            except ValueError:
                 raise DataError(f"{where} has an image in broken base64.") from None
         if isinstance(cell, str | Path):
             return cls(where, folder / cell)
         if hasattr(cell, "save") and hasattr(cell, "convert"):  # decoded by who read the table
-            held = BytesIO()
-            cell.convert("RGB").save(held, "PNG")
+            cell.convert("RGB").save(held := BytesIO(), "PNG")
             return cls(where, held=held.getvalue())
         raise DataError(
             f"{where} has {type(cell).__name__} for an image; give the path of a file, bytes or base64."
@@ -214,7 +207,7 @@ class Picture:
     @staticmethod
     def may_be(cell: Any) -> bool:
         """Tell a cell that looks like an image."""
-        cell = _open_cell(cell)
+        cell = cell[0] if isinstance(cell, list | tuple) and cell else cell
         if isinstance(cell, Mapping):
             return "bytes" in cell or "path" in cell
         if isinstance(cell, str):
@@ -222,25 +215,17 @@ class Picture:
         return isinstance(cell, bytes) or hasattr(cell, "convert")
 
 
-def _open_cell(cell: Any) -> Any:
-    """Give what a cell holds, or the first of a list."""
-    if isinstance(cell, list | tuple):
-        return cell[0] if cell else None
-    return cell
-
-
 # ---- decoding
 
 
 @contextmanager
-def _explain_damage(name: object, kind: str) -> Iterator[None]:
+def _explain_damage(name: object, kind: str, package: str) -> Iterator[None]:
     """Explain what decoders raise over broken files, which is whatever they like."""
     try:
         yield
     except (AttnprobeError, MemoryError):
         raise
     except ImportError as error:
-        package = "Pillow" if kind == "an image" else "soundfile"
         raise DataError(f"Reading {kind} needs {package}: pip install {package.lower()}.") from error
     except Exception as error:
         if "DecompressionBomb" in type(error).__name__:
@@ -250,10 +235,10 @@ def _explain_damage(name: object, kind: str) -> Iterator[None]:
         raise DataError(f"{name} is damaged: it can't be read as {kind}.") from error
 
 
-def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
-    """Read an image, (height, width, red-green-blue), turned as its camera says; ``name`` is for errors."""
-    with _explain_damage(name or image, "an image"), warnings.catch_warnings():
-        from PIL import Image, ImageOps
+@contextmanager
+def _open_image(image: Path | BytesIO, name: str = "") -> Iterator[Any]:
+    with _explain_damage(name or image, "an image", "Pillow"), warnings.catch_warnings():
+        from PIL import Image
 
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(image) as opened:
@@ -261,39 +246,45 @@ def read_image(image: Path | BytesIO, name: str = "") -> NDArray[np.uint8]:
                 raise DataError(
                     f"{name or image} can't be read as an image: {opened.format} is a program that draws."
                 )
-            return np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
+            yield opened
+
+
+def read_image(image: Path | BytesIO, name: str = "") -> "NDArray[np.uint8]":
+    """Read an image, (height, width, red-green-blue), turned as its camera says; ``name`` is for errors."""
+    with _open_image(image, name) as opened:
+        import numpy as np
+        from PIL import ImageOps
+
+        return np.asarray(ImageOps.exif_transpose(opened).convert("RGB"))
 
 
 def read_image_size(path: Path) -> tuple[int, int]:
     """Tell width and height of an image without decoding it."""
-    with _explain_damage(path, "an image"):
-        from PIL import Image
-
-        with Image.open(path) as image:
-            (width, height), turned = image.size, image.getexif().get(0x0112, 1) >= 5
-            return (height, width) if turned else (width, height)
+    with _open_image(path) as image:
+        turned = image.getexif().get(0x0112, 1) >= 5
+        return image.size[::-1] if turned else image.size
 
 
-def read_sound(path: Path, rate: int) -> NDArray[np.float32]:
+def read_sound(path: Path, rate: int) -> "NDArray[np.float32]":
     """Read sound as samples at ``rate`` a second, the mean of its channels."""
-    with _explain_damage(path, "sound"):
+    with _explain_damage(path, "sound", "soundfile"):
         import soundfile
 
         samples, recorded = soundfile.read(path, dtype="float32", always_2d=True)
     if not len(samples):
         raise DataError(f"{path} holds no sound.")
-    mono = np.asarray(samples, np.float32).mean(1)
+    mono = samples.mean(1)
     if recorded == rate:
         return mono
     from scipy.signal import resample_poly  # takes a while to import
 
     common = gcd(recorded, rate)
-    return resample_poly(mono, rate // common, recorded // common).astype(np.float32)
+    return resample_poly(mono, rate // common, recorded // common).astype("float32")
 
 
 def count_samples(path: Path, rate: int) -> int:
     """Tell how many samples ``read_sound`` will give, without decoding."""
-    with _explain_damage(path, "sound"):
+    with _explain_damage(path, "sound", "soundfile"):
         import soundfile
 
         about = soundfile.info(path)

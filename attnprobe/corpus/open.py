@@ -2,22 +2,21 @@
 
 import hashlib
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from importlib import resources
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from attnprobe.corpus.conllu import looks_like_conllu, read_conllu, read_treebank
-from attnprobe.corpus.coreference import COREFERENCE, list_coreference, read_coreference
+from attnprobe.corpus.coreference import COREFERENCE, read_coreference
 from attnprobe.corpus.document import Document, group_parts
 from attnprobe.corpus.hub import looks_like_hub_id, open_split, read_hub
-from attnprobe.corpus.media import BOTH, IMAGE, MediaFolder, Picture, find_files, is_media
+from attnprobe.corpus.media import MediaFolder, find_files, is_media
 from attnprobe.corpus.retrieval import is_benchmark, open_benchmark
-from attnprobe.corpus.rows import HEADED, LINKED, SHEETS, TABLES, parse_jsonl, starts_with_object
-from attnprobe.corpus.schema import choose_schema, read_table
+from attnprobe.corpus.rows import HEADED, TABLES, parse_jsonl, starts_with_object
+from attnprobe.corpus.schema import read_table
 from attnprobe.corpus.source import COLUMNS, EMBEDDED, FILE, FOLDER, STDIN, OpenSource, Source
 from attnprobe.corpus.streams import (
     EACH_ALSO,
@@ -31,105 +30,91 @@ from attnprobe.corpus.streams import (
     strip_ends,
     strip_packing,
 )
-from attnprobe.errors import AttnprobeWarning, DataError
+from attnprobe.errors import DataError
 
-#: What groups can be made of, for errors about text that says of no document in which it counts.
-_UNGROUPED = f"that could name groups: give a table, or a folder of folders with --by-group {FOLDER}"
 #: What errors call standard input.
 _PIPED = "standard input"
-
-
 #: The extensions of all formats.
 FORMATS = (".txt", ".conllu", *TABLES)
 
 
-# ---- what is named
-
-
 def open_anything(source: Source) -> OpenSource:
-    """Open a source; a bad name is refused at once."""
-    path, named = Path(source.spec), source.spec in {EMBEDDED, STDIN} or source.coreference
-    try:
-        folder = not named and path.is_dir()
-        media = is_media(path) and not named and path.exists()
-        media = media or (folder and (not holds_text(path) or any(find_files(path, is_media))))
-        benchmark = folder and is_benchmark(path)
-    except (OSError, ValueError):  # a name too long, or with a NUL in it, which is told elsewhere
-        media = benchmark = False
-    if benchmark:
-        if not source.find_labels:
-            raise DataError(
-                f"{source.spec} is a folder of queries and passages, which are for --objective retrieval; "
-                "give one file of it, such as corpus.jsonl."
-            )
-        source.refuse(f"{source.spec} holds queries and passages", "config", *COLUMNS)
-        return open_benchmark(path, source.split)
-    if not media:
-        return open_source(source)
-    if source.annotated:
-        raise DataError(
-            f"{source.spec} is {'a folder' if path.is_dir() else 'an image or sound'}, and gold links are "
-            "between words of text; name a file that has them."
-        )
-    column = source.text_column
-    if column is not None and path.is_dir() and source.sees is not None:
-        source.refuse(f"{source.spec} holds images", "split", "config", *COLUMNS[1:])
-        described = MediaFolder.open(path).described | {"kind": BOTH, "text_column": column}
-        return OpenSource(_read_captions(path, column), str(described["name"]), described, BOTH)
-    folder = MediaFolder.open(path, source.label_column)
-    fields = ("image_column", "split", "config", "text_column", "pair_column", "document_column")
-    source.refuse(f"{source.spec} holds images or sound", *fields)
-    described = folder.described | {"label_column": source.label_column}
-    return OpenSource(folder, str(described["name"]), described, folder.kind)
-
-
-def open_source(source: Source) -> OpenSource:
-    """Open a source of text."""
+    """Open a source; what can be told from its name is refused at once."""
+    path = _find_path(source.spec)
+    folder = path is not None and path.is_dir()
+    if path is not None and not source.coreference:
+        if folder and is_benchmark(path):
+            if not source.find_labels:
+                raise DataError(
+                    f"{source.spec} is a folder of queries and passages, which are for --objective "
+                    "retrieval; give one file of it, such as corpus.jsonl."
+                )
+            source.refuse(f"{source.spec} holds queries and passages", "config", *COLUMNS)
+            return open_benchmark(path, source.split)
+        if is_media(path) or (folder and (not holds_text(path) or any(find_files(path, is_media)))):
+            if source.annotated:
+                raise DataError(
+                    f"{source.spec} is {'a folder' if folder else 'an image or sound'}, and gold links are "
+                    "between words of text; name a file that has them."
+                )
+            fields = ("image_column", "split", "config", "text_column", "pair_column", "document_column")
+            source.refuse(f"{source.spec} holds images or sound", *fields)
+            media = MediaFolder.open(path, source.label_column)
+            described = media.described | {"label_column": source.label_column}
+            return OpenSource(media, str(described["name"]), described, media.kind)
     documents, described = read_documents(source), describe_source(source)
     return OpenSource(documents, str(described["name"]), described)
 
 
-def _read_captions(folder: Path, column: str) -> Iterator[Document]:
-    """Read the images of a folder, each with its caption; those without one are left out."""
-    media = MediaFolder.open(folder, column)
-    if media.kind != IMAGE:
-        raise DataError(f"{folder} holds {media.kind}; leave out --text-column.")
-    captions = [(item.path, str(item.label or "").strip()) for item in media.items]
-    silent = sum(not caption for _, caption in captions)
-    if silent:
-        sentence = f"{silent:,} image{'s' * (silent > 1)} of {folder} without a caption left out."
-        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
-    named = ((caption, Picture("a caption", path)) for path, caption in captions if caption)
-    documents = (Document(caption, image=picture) for caption, picture in named)
-    return _require_text(documents, f"column {column!r} of {folder}")
+def _find_path(spec: str) -> Path | None:
+    """Find a file or folder; None where the name stands for something else."""
+    if spec in {EMBEDDED, STDIN}:
+        return None
+    path = Path(spec)
+    try:
+        exists = path.exists()
+        link = next((part for part in (path, *path.parents) if part.is_symlink() and not part.exists()), None)
+    except (OSError, ValueError):  # a name too long, a NUL in it, a folder that may not be searched
+        raise DataError(f"The file {shorten(repr(spec))} can't be opened; check the path") from None
+    if exists:
+        return path
+    if link is not None:
+        raise DataError(f"{link} is a link that leads nowhere; check what it points to")
+    if looks_like_hub_id(spec) and path.suffix.lower() not in (*FORMATS, *PACKED):
+        return None
+    raise DataError(f"there is no file {spec}; check the path")
 
 
 # ---- text
 
 
 def read_documents(source: Source) -> Iterator[Document]:
-    """Stream the documents of a source; what can be told from the name is refused at once."""
-    path = _find_path(source)
-    extension = None if path is None or path.is_dir() else find_extension(path, source)
-    if source.coreference:
-        if path is None and source.spec not in (EMBEDDED, STDIN):
-            raise DataError(
-                f"{source.spec} has no coreference that could be read; name a file of {list_coreference()} "
-                "with --dataset"
-            )
-        source.refuse_columns(source.spec)
-    if not source.header and extension not in HEADED:
-        raise DataError(f"{source.spec} has no line of column names; leave out --no-header")
-    linked = (*LINKED, ".conllu")
-    if source.annotated and extension is not None and extension not in linked:
+    """Stream the documents of a source of text; what can be told from its name is refused at once."""
+    spec, path = source.spec, _find_path(source.spec)
+    if path is not None or spec in {EMBEDDED, STDIN}:
+        source.refuse(f"{spec} is not a hub dataset", "split", "config")
+    elif source.coreference:
         raise DataError(
-            f"{source.spec} holds no gold links; give JSON or parquet with columns text and links, or "
-            f"CoNLL-U ({', '.join(linked)}, {EACH_ALSO})"
+            f"{spec} has no coreference that could be read; name a file of {COREFERENCE} with --dataset"
         )
-    if source.spec == EMBEDDED:
-        return _read_embedded(source)
-    name = _PIPED if source.spec == STDIN else source.spec
-    return _require_text(_read(source, path, extension), name)
+    folder = path if path is not None and path.is_dir() else None
+    if folder and (source.coreference or source.annotated or not holds_text(folder)):
+        raise DataError(f"{spec} is a folder; give one file of it")
+    extension = None if path is None or folder else _find_extension(path)
+    if not source.header and extension not in HEADED:
+        raise DataError(f"{spec} has no line of column names; leave out --no-header")
+    if source.coreference:
+        source.refuse_columns(spec, grouped=True)
+    if spec == EMBEDDED:
+        part, grouped = _choose_embedded(source)
+        return read_embedded(part, by_file=grouped)
+    if spec == STDIN:
+        return _require_text(_read_standard_input(source), _PIPED)
+    if path is None:
+        return _require_text(read_table(read_hub(source), source), spec)
+    return _require_text(
+        _read_file(path, extension, source) if extension else _read_folder(path, source), spec
+    )
 
 
 def _require_text(documents: Iterator[Document], name: str) -> Iterator[Document]:
@@ -140,30 +125,36 @@ def _require_text(documents: Iterator[Document], name: str) -> Iterator[Document
         raise DataError(f"{name} holds no text: it is empty or blank; give at least one document")
 
 
-def _read(source: Source, path: Path | None, extension: str | None) -> Iterator[Document]:
-    if source.spec == STDIN:
-        yield from _read_standard_input(source)
-    elif path is None:
-        yield from read_table(read_hub(source), source)
-    elif extension is None:
-        yield from _read_folder(path, source)
-    else:
-        with open_file(path, source.spec) as stream:
-            if source.coreference:
-                yield from read_coreference(decode_lines(stream, source.spec), path, source.group_column)
-            elif extension in TABLES:
-                schema = choose_schema(source)
-                yield from schema.read(TABLES[extension](stream, replace(source, keep=schema.keep)))
-            elif extension == ".conllu":
-                yield from read_treebank(stream, source)
-            else:
-                yield from _read_lines(decode_lines(stream, source.spec), source.spec, source)
+def _find_extension(path: Path) -> str:
+    """Give the extension that names the format, that of packing set aside; none at all means plain text."""
+    extension = strip_packing(path).suffix.lower() or ".txt"
+    if extension not in FORMATS:
+        raise DataError(
+            f"{path} has the unknown extension {extension}; convert it to one of "
+            f"{', '.join(FORMATS)}, {EACH_ALSO}"
+        )
+    return extension
+
+
+def _read_file(path: Path, extension: str, source: Source) -> Iterator[Document]:
+    with open_file(path, source.spec) as stream:
+        if source.coreference:
+            yield from read_coreference(decode_lines(stream, source.spec), path, source.group_column)
+        elif extension in TABLES:
+            yield from read_table(TABLES[extension](stream, source), source)
+        elif extension == ".conllu":
+            yield from read_treebank(stream, source)
+        else:
+            yield from _read_lines(decode_lines(stream, source.spec), source.spec, source)
 
 
 def _read_lines(lines: Iterable[str], name: str, source: Source) -> Iterator[Document]:
     """Read plain text: a document a line that is not blank."""
-    source.refuse_columns(name)
-    source.refuse(f"{name} is text without columns {_UNGROUPED}", "group_column")
+    if source.annotated:
+        raise DataError(
+            f"{name} holds no gold links; give JSON or parquet with columns text and links, or CoNLL-U"
+        )
+    source.refuse_columns(name, grouped=False)
     return (Document(line) for line in strip_ends(lines) if line.strip())
 
 
@@ -171,37 +162,29 @@ def _read_standard_input(source: Source) -> Iterator[Document]:
     with explain_errors(_PIPED):
         if (stream := getattr(sys.stdin, "buffer", None)) is None:
             raise DataError("standard input is closed; pipe text into it, or name a file")
-        lines = decode_lines(stream, _PIPED)
+        first, lines = peek_lines(decode_lines(stream, _PIPED))
         if source.coreference:
             yield from read_coreference(lines, _PIPED, source.group_column)
-            return
-        first, lines = peek_lines(lines)
-        if starts_with_object(first):
+        elif starts_with_object(first):
             yield from read_table(parse_jsonl(lines, _PIPED), source)
-        elif not source.annotated:
-            yield from _read_lines(lines, _PIPED, source)
-        elif looks_like_conllu(first):
-            source.refuse_columns(_PIPED)
+        elif source.annotated and looks_like_conllu(first):
+            source.refuse_columns(_PIPED, grouped=True)
             yield from read_conllu(lines, _PIPED, annotated=True, group=source.group_column)
         else:
-            raise DataError(
-                f"{_PIPED} holds no gold links; pipe JSON lines with text and links into it, or CoNLL-U"
-            )
+            yield from _read_lines(lines, _PIPED, source)
 
 
 def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
     """Read files by their names, a text a line; the lines of a file are parts of one document."""
-    source.refuse_columns(source.spec)
-    if source.group_column != FOLDER:
-        source.refuse(f"{source.spec} is text without columns {_UNGROUPED}", "group_column")
+    source.refuse_columns(source.spec, grouped=source.group_column == FOLDER)
     for path in sorted(find_files(folder, _is_text)):
         with open_file(path, str(path)) as stream:
             lines = strip_ends(decode_lines(stream, str(path)))
             within = path.relative_to(folder).parent.as_posix()
-            counts_in = within if source.group_column is not None and within != "." else None
+            group = within if source.group_column is not None and within != "." else None
             parts = ((path.name if place == 0 else None, line, line) for place, line in enumerate(lines))
             named = group_parts(parts)
-            yield from (Document(line, part_of=name, group=counts_in) for name, line in named if line.strip())
+            yield from (Document(line, part_of=name, group=group) for name, line in named if line.strip())
 
 
 def holds_text(folder: Path) -> bool:
@@ -213,68 +196,26 @@ def _is_text(path: Path) -> bool:
     return strip_packing(path).suffix.lower() == ".txt"
 
 
-def find_extension(path: PurePath, source: Source) -> str:
-    """Give the extension that names the format, that of packing set aside; none at all means plain text."""
-    extension = strip_packing(path).suffix.lower()
-    if source.coreference and extension and extension not in COREFERENCE:
-        raise DataError(
-            f"{path} has the extension {extension}; coreference reads {list_coreference('and')}, "
-            f"{EACH_ALSO}. attnprobe links reads links of your own from JSON lines."
-        )
-    if extension and extension not in FORMATS:
-        raise DataError(
-            f"{path} has the unknown extension {extension}; convert it to one of "
-            f"{', '.join(FORMATS)}, {EACH_ALSO}"
-        )
-    return extension or ".txt"
-
-
-def _find_path(source: Source) -> Path | None:
-    """Give the path of a file that is there, or None where the name stands for something else."""
-    path = Path(source.spec)
-    try:
-        exists, folder = path.exists(), path.is_dir()
-        link = next((part for part in (path, *path.parents) if part.is_symlink() and not part.exists()), None)
-    except (OSError, ValueError):  # a name too long, a NUL in it, a folder that may not be searched
-        raise DataError(f"The file {shorten(repr(source.spec))} can't be opened; check the path") from None
-    named = source.spec in (EMBEDDED, STDIN)
-    if link is not None and not named:
-        raise DataError(f"{link} is a link that leads nowhere; check what it points to")
-    extension = strip_packing(path).suffix.lower()
-    if not named and not exists:
-        if looks_like_hub_id(source.spec) and path.suffix.lower() not in (*FORMATS, *PACKED):
-            return None
-        raise DataError(f"there is no file {source.spec}; check the path")
-    fields = ("split",) if extension in SHEETS else ("split", "config")
-    source.refuse(f"{source.spec} is not a hub dataset", *fields)
-    if folder and not named and (source.coreference or source.annotated or not holds_text(path)):
-        raise DataError(f"{source.spec} is a folder; give one file of it")
-    return None if named else path
-
-
 def describe_source(source: Source) -> dict[str, Any]:
     """Describe a source for provenance; hash and size are None of standard input, a pipe and the hub."""
-    path, split = _find_path(source), source.split
+    path, split = _find_path(source.spec), source.split
     streams: Iterable[Any] | None = None
     if source.spec == EMBEDDED:
-        streams = (stream for stream, _ in open_embedded(_choose_embedded(source)))
+        streams = (stream for stream, _ in open_embedded(_choose_embedded(source)[0]))
+    elif path is None and source.spec != STDIN:
+        split = open_split(source.spec, source.config, source.split)[1]
     elif path is not None and (path.is_dir() or path.is_file()):  # not a pipe
         files = sorted(find_files(path, _is_text)) if path.is_dir() else [path]
         streams = (file.open("rb") for file in files)
-    elif path is None and source.spec != STDIN:
-        split = open_split(source.spec, source.config, source.split)[1]
     digest, size = hashlib.sha256(), 0
     with explain_errors(source.spec):
         for stream in streams or ():
             with stream:
                 size += hash_stream(stream, digest)
-    described = {
-        # A lone hyphen would look like a formula in a table.
-        "name": path.name if path is not None else "stdin" if source.spec == STDIN else source.spec,
-        "sha256": None if streams is None else digest.hexdigest(),
-        "bytes": None if streams is None else size,
-        "split": split,
-    }
+    # A lone hyphen would look like a formula in a table.
+    name = path.name if path is not None else "stdin" if source.spec == STDIN else source.spec
+    described: dict[str, Any] = {"name": name, "sha256": digest.hexdigest(), "bytes": size, "split": split}
+    described |= {} if streams is not None else {"sha256": None, "bytes": None}
     described |= {name: getattr(source, name) for name in ("config", *COLUMNS)}
     described |= {} if source.group_column is None else {"group_column": source.group_column}
     described |= {} if source.header else {"header": False}
@@ -313,30 +254,17 @@ def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False)
             case Embedded.TREEBANK:
                 number = "sent_id" if by_file else None  # such as narrative-12
                 for document in read_conllu(lines, name, annotated=True, group=number):
-                    group = document.group and document.group.rpartition("-")[0]
-                    yield replace(document, group=group)
+                    yield replace(document, group=document.group and document.group.rpartition("-")[0])
             case Embedded.COREFERENCE:
                 yield from read_coreference(lines, name)
             case Embedded.PAIRS:
                 yield from read_table(parse_jsonl(lines, name), Source(EMBEDDED, contrasts=True))
 
 
-def _read_embedded(source: Source) -> Iterator[Document]:
-    source.refuse_columns("the embedded text")
-    part = _choose_embedded(source)
-    of_files = part in {Embedded.SENTENCES, Embedded.TREEBANK}
-    if source.group_column is not None and not (source.group_column == FILE and of_files):
-        known = f"its groups are its files: give --by-group {FILE}, or" if of_files else "give"
-        raise DataError(
-            f"the embedded text is text without columns; {known} texts of your own with --dataset"
-        )
-    return read_embedded(part, by_file=source.group_column is not None)
-
-
-def _choose_embedded(source: Source) -> Embedded:
-    """Choose the part of the package's own text by what is wanted of it."""
-    if source.coreference:
-        return Embedded.COREFERENCE
-    if source.contrasts:
-        return Embedded.PAIRS
-    return Embedded.TREEBANK if source.annotated else Embedded.SENTENCES
+def _choose_embedded(source: Source) -> tuple[Embedded, bool]:
+    """Choose the part of the package's own text by what is wanted of it, and whether its files are groups."""
+    part = Embedded.TREEBANK if source.annotated else Embedded.SENTENCES
+    part = Embedded.COREFERENCE if source.coreference else Embedded.PAIRS if source.contrasts else part
+    grouped = source.group_column == FILE and part in {Embedded.SENTENCES, Embedded.TREEBANK}
+    source.refuse_columns("the embedded text", grouped=grouped)
+    return part, grouped

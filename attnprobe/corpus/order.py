@@ -1,36 +1,31 @@
 """Which documents are read, and in which order: the first, a sample, a part, or all at random.
 
-Each is the same for the same seed, however far it is read.
+Each is the same for the same seed, however far it is read. An item's ``part_of`` names the document that it
+is a part of; an item without one is a document of its own, named by its place.
 """
 
 import hashlib
 import pickle
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from heapq import heappush, heappushpop
 from itertools import chain, islice
-from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
 
 from attnprobe.corpus.document import Document, DocumentNumbers
 from attnprobe.corpus.media import MediaFolder
+from attnprobe.corpus.source import Order
 from attnprobe.corpus.store import Spool
 from attnprobe.errors import DataError
 
-#: Rows of a hub dataset that a stream holds, and draws the next one from.
-SHUFFLE_BUFFER = 10_000
 #: Which part of the documents, counted from 1, and of how many.
 Part = tuple[int, int]
 
 Drawn = TypeVar("Drawn")
-
-
-def _whole(_: object) -> None:
-    """Say of an item that it is a document of its own."""
 
 
 def select(documents: Any, limit: int | None, sample: int | None, seed: int, part: Part | None = None) -> Any:
@@ -41,27 +36,21 @@ def select(documents: Any, limit: int | None, sample: int | None, seed: int, par
     """
     folder = isinstance(documents, MediaFolder)
     items: Iterable[Any] = documents.items if folder else documents
-    name = _whole if folder else attrgetter("part_of")
     chosen = islice(items, None if limit is None else min(limit, sys.maxsize))  # which takes no more
-    chosen = chosen if sample is None else draw_documents(chosen, sample, seed, name)
-    chosen = chosen if part is None else take_part(chosen, part, name)
+    chosen = chosen if sample is None else draw_documents(chosen, sample, seed)
+    chosen = chosen if part is None else take_part(chosen, part)
     return replace(documents, items=tuple(chosen)) if folder else iter(chosen)
 
 
-def take_part(
-    items: Iterable[Drawn], part: Part, document: Callable[[Drawn], str | None] = _whole
-) -> Iterator[Drawn]:
-    """Take the items of every N-th document, from the K-th on, for part K of N.
-
-    Documents are numbered as they come, so nothing is read ahead, each is in one part, and parts are alike in
-    size to one document. ``document`` is as for ``draw_documents``.
+def take_part(items: Iterable[Drawn], part: Part) -> Iterator[Drawn]:
+    """Take the items of every N-th document, from the K-th on, for part K of N; nothing is read ahead.
 
     >>> list(take_part("abcdefg", (2, 3)))
     ['b', 'e']
     """
     (number, of), numbers, count = part, DocumentNumbers(), 0
     for item in items:
-        place = numbers.number(document(item))
+        place = numbers.number(getattr(item, "part_of", None))
         count = max(count, place + 1)
         if place % of == number - 1:
             yield item
@@ -70,96 +59,68 @@ def take_part(
         raise DataError(f"Part {number}/{of} holds nothing: {there}; give fewer parts.")
 
 
-def draw_documents(
-    items: Iterable[Drawn], number: int, seed: int, document: Callable[[Drawn], str | None] = _whole
-) -> list[Drawn]:
+def draw_documents(items: Iterable[Drawn], number: int, seed: int) -> list[Drawn]:
     """Draw documents at random, each subset of that size as likely as any other; all, if there are no more.
 
-    Each document has a key, the BLAKE2b of the seed and its name, and the smallest keys win; so the draw
-    holds what it gives and no more, wherever the parts of a document stand, and a larger number adds
-    documents to those of a smaller one.
-
-    ``document``: names the document that an item is a part of; None of one that is whole, which is named by
-    its place. The items come in their order.
+    The documents of the smallest keys win; so the draw holds what it gives and no more, wherever the parts of
+    a document stand, and a larger number adds documents to those of a smaller one. The items come in their
+    order.
 
     References:
         Efraimidis and Spirakis (2006), Weighted random sampling with a reservoir, with equal weights.
     """
-    drawn: dict[str, list[tuple[int, Drawn]]] = {}
-    largest: list[tuple[int, str]] = []  # negative keys of what is drawn: the largest key first
+    drawn: dict[int, list[tuple[int, Drawn]]] = {}  # by key
+    largest: list[int] = []  # negative keys of what is drawn: the largest key first
     for place, item in enumerate(items):
-        name = _name(document(item), place)
-        if name not in drawn:
-            entry = (-_draw_key(seed, name), name)
+        key = _draw_key(seed, item, place)
+        if key not in drawn:
             if len(drawn) < number:
-                heappush(largest, entry)
-            elif (out := heappushpop(largest, entry)) == entry:
+                heappush(largest, -key)
+            elif (out := heappushpop(largest, -key)) == -key:
                 continue
             else:
-                del drawn[out[1]]
-            drawn[name] = []
-        drawn[name].append((place, item))
+                del drawn[-out]
+            drawn[key] = []
+        drawn[key].append((place, item))
     return [item for _, item in sorted(chain.from_iterable(drawn.values()), key=lambda entry: entry[0])]
 
 
-def _draw_key(seed: int, name: str) -> int:
-    """Draw the key of a document by its name, in 64 bits: documents are read by their keys, ascending."""
+def _draw_key(seed: int, item: Any, place: int) -> int:
+    """Draw the key of an item's document by its name: documents are read by their keys, ascending."""
+    group = getattr(item, "part_of", None)
+    name = f"place {place}" if group is None else f"group {group}"
     content = f"{seed}|{name}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big")
 
 
-def _name(group: str | None, place: int) -> str:
-    """Name a document: by its place, if it is whole, or by what names it in its source."""
-    return f"place {place}" if group is None else f"group {group}"
-
-
-@dataclass
-class Order:
-    """A random order of documents, and what is known of it."""
-
-    seed: int
-    whole: bool = True  # whether all documents are put in order, and not the first alone
-    total: int | None = None  # how many there are, as far as anybody knows
-    arranged: bool = False  # whether a source gives them so
-
-
 def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Document]]:
-    """Yield documents in a random order, each with all of its parts.
+    """Yield documents in a random order, each with all of its parts, in their own order.
 
-    What no index can be made of is read once, to a temporary file; in memory are 16 bytes for each part.
-    Parts of one document, wherever they stand, come together, in their own order.
+    They are read once, to a temporary file; in memory are 16 bytes for each part.
     """
     documents = iter(documents)
     first = list(islice(documents, 1))  # a source says with its first document in which order they come
     if order.arranged:
         yield from ([document] for document in chain(first, documents))
         return
-    keys, starts, pictures = array("Q"), array("Q", [0]), {}
+    keys, starts = array("Q"), array("Q", [0])
     with Spool("The text") as spool:
         for place, document in enumerate(chain(first, documents)):
-            keys.append(_draw_key(order.seed, _name(document.part_of, place)))
-            if document.image is not None:  # which may hold an open file
-                pictures[place] = document.image
-                document = replace(document, image=None)  # noqa: PLW2901 - it is the same text
+            keys.append(_draw_key(order.seed, document, place))
             # Our own objects in a file without a name: nobody else can write to it.
             content = pickle.dumps(document, pickle.HIGHEST_PROTOCOL)
             starts.append(spool.append(content) + len(content))
         drawn = np.array(keys, np.uint64)
-        by_key = np.argsort(drawn, kind="stable")  # parts of a document keep their order
-        parts = np.split(by_key, np.flatnonzero(np.diff(drawn[by_key])) + 1)
-        order.total = len(parts) if keys else 0
-        for places in parts if keys else ():
-            yield [
-                replace(
-                    pickle.loads(spool.read(starts[place], starts[place + 1] - starts[place])),
-                    image=pictures.get(place),
-                )
-                for place in places.tolist()
-            ]
+        by_key = np.argsort(drawn, kind="stable")
+        parts = np.split(by_key, np.flatnonzero(np.diff(drawn[by_key])) + 1) if keys else []
+        order.total = len(parts)
+        for places in parts:
+            ends = ((starts[place], starts[place + 1]) for place in places)
+            yield [pickle.loads(spool.read(start, stop - start)) for start, stop in ends]
 
 
 def arrange_media(folder: MediaFolder, order: Order) -> MediaFolder:
     """Put the files of a folder in a random order."""
     order.total = len(folder.items)
-    places = sorted(range(order.total), key=lambda place: _draw_key(order.seed, _name(None, place)))
-    return replace(folder, items=tuple(folder.items[place] for place in places))
+    keyed = sorted((_draw_key(order.seed, item, place), place) for place, item in enumerate(folder.items))
+    return replace(folder, items=tuple(folder.items[place] for _, place in keyed))

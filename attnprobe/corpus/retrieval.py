@@ -1,9 +1,9 @@
 """Texts that belong together: pairs with a score, triplets, queries with passages; of a table or a folder."""
 
 import hashlib
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,17 @@ from attnprobe.corpus.streams import PACKED, explain_errors, hash_stream, open_f
 from attnprobe.errors import DataError
 from attnprobe.tasks import Gold
 
-#: What a folder of queries and passages holds, as files (which may be packed) or folders of these kinds.
-_PARTS = {"corpus": (".jsonl", ".parquet"), "queries": (".jsonl", ".parquet")}
-_JUDGED_KINDS = (".jsonl", ".tsv", ".parquet")
+#: The parts of a folder of queries and passages: files (which may be packed) or folders of them.
+_PARTS = ("corpus", "queries")
 #: Folders in which judgements lie, the usual one first, those that are read where none are named, and their
 #: columns.
 _QRELS = ("qrels", "default", "data")
 USUAL_SPLIT = "test"
 _JUDGED = ("query-id", "corpus-id", "score")
+#: The kinds of files that are read, in the order in which they are looked for.
+_KINDS = (".jsonl", ".tsv", ".parquet")
 #: What the hub writes behind the split of a file.
 _SHARD = re.compile(r"-\d+-of-\d+$")
-#: Files of one part that are read.
-_MOST_FILES = 1000
 #: No passage is more relevant.
 MOST_RELEVANT = 1000
 
@@ -83,7 +82,7 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
 
 def is_benchmark(path: Path) -> bool:
     """Tell a folder of queries and passages, as BEIR lays it out, or MTEB on the hub."""
-    return all(_find(path, name, kinds) for name, kinds in _PARTS.items())
+    return all(_find_files(path, name) for name in _PARTS)
 
 
 def open_benchmark(path: Path, split: str | None) -> OpenSource:
@@ -99,53 +98,47 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
     References:
         Thakur et al. (2021), BEIR: a heterogeneous benchmark for zero-shot evaluation of retrieval models.
     """
-    chosen, qrels = _choose_qrels(path, split)
-    corpus, queries = (_find(path, name, kinds) for name, kinds in _PARTS.items())
+    corpus, queries = (_find_files(path, name) for name in _PARTS)
+    judged: dict[str, list[Path]] = {}
+    for file in next(filter(None, (_find_files(path, name) for name in _QRELS)), []):
+        judged.setdefault(_SHARD.sub("", file.name.split(".")[0]), []).append(file)
+    if not judged:
+        raise DataError(
+            f"{path} has no judgements {_QRELS[0]}/{USUAL_SPLIT}.tsv, so nothing says what is relevant."
+        )
+    wanted = split if split is not None else next(iter(judged)) if len(judged) == 1 else USUAL_SPLIT
+    if wanted not in judged:
+        listed = ", ".join(map(shorten, judged))
+        raise DataError(f"{path} has no judgements {shorten(wanted)!r}; pass --split with one of {listed}.")
     digest, size = hashlib.sha256(), 0
-    for file in (*corpus, *queries, *qrels):
+    for file in (*corpus, *queries, *judged[wanted]):
         with explain_errors(str(file)), file.open("rb") as stream:
             inner = hashlib.sha256()
             size += hash_stream(stream, inner)
             digest.update(inner.digest())
     name = path.resolve().name
-    described = {"name": name, "kind": "queries and passages", "split": chosen}
+    described = {"name": name, "kind": "queries and passages", "split": wanted}
     described |= {"sha256": digest.hexdigest(), "bytes": size}
-    return OpenSource(_read_benchmark(corpus, queries, qrels), name, described)
+    return OpenSource(_read_benchmark(corpus, queries, judged[wanted]), name, described)
 
 
-def _find(folder: Path, name: str, kinds: Sequence[str]) -> list[Path]:
-    """Find the file of a part, or those in the folder of its name."""
-    for path in (folder / f"{name}{kind}{packing}" for kind in kinds for packing in ("", *PACKED)):
-        if path.is_file():
-            return [path]
-    inside = sorted(path for path in (folder / name).glob("*") if _kind(path) in kinds and path.is_file())
-    if len(inside) > _MOST_FILES:
-        raise DataError(f"{folder / name} holds more than {_MOST_FILES:,} files; join them.")
-    return [path for path in inside if _kind(path) == ".tsv"] or inside  # the same is often there twice
+def _find_files(folder: Path, name: str) -> list[Path]:
+    """Find the file of a part, or those in the folder of its name, all of the first kind there is."""
+    for kind in _KINDS:
+        packed = [folder / f"{name}{kind}{packing}" for packing in ("", *PACKED)]
+        inside = sorted(path for path in (folder / name).glob("*") if _find_kind(path) == kind)
+        alone = [path for path in packed if path.is_file()]
+        if files := alone[:1] or [path for path in inside if path.is_file()]:
+            return files
+    return []
 
 
-def _kind(path: Path) -> str:
+def _find_kind(path: Path) -> str:
     return strip_packing(path).suffix.lower()
 
 
-def _choose_qrels(path: Path, split: str | None) -> tuple[str, list[Path]]:
-    files = next((files for name in _QRELS if (files := _find(path, name, _JUDGED_KINDS))), [])
-    if not files:
-        raise DataError(
-            f"{path} has no judgements {_QRELS[0]}/{USUAL_SPLIT}.tsv, so nothing says what is relevant."
-        )
-    splits: dict[str, list[Path]] = {}
-    for file in files:
-        splits.setdefault(_SHARD.sub("", file.name.split(".")[0]), []).append(file)
-    wanted = split if split is not None else USUAL_SPLIT if len(splits) > 1 else next(iter(splits))
-    if wanted not in splits:
-        listed = ", ".join(shorten(name) for name in list(splits)[:8])
-        raise DataError(f"{path} has no judgements {shorten(wanted)!r}; pass --split with one of {listed}.")
-    return wanted, splits[wanted]
-
-
 def _read_benchmark(
-    corpus: Sequence[Path], queries: Sequence[Path], qrels: Sequence[Path]
+    corpus: Iterable[Path], queries: Iterable[Path], qrels: Iterable[Path]
 ) -> Iterator[Document]:
     judged: dict[str, dict[str, int]] = {}
     for row in _read_rows(qrels, _JUDGED):
@@ -153,12 +146,10 @@ def _read_benchmark(
         if None not in (query, passage, score):  # as they are in a blank line
             judged.setdefault(str(query), {})[str(passage)] = _read_grade(score, row.where)
     for name, row in _read_items(queries):
-        if name in judged and (text := read_text(row.cells.get("text"), row.where, "text", None)):
+        if name in judged and (text := read_text(row, "text", None)):
             yield Document(text, label=Query(name, tuple(judged[name].items())), role="query")
     for name, row in _read_items(corpus):
-        title, text = (
-            read_text(row.cells.get(column), row.where, column, None) or "" for column in ("title", "text")
-        )
+        title, text = (read_text(row, column, None) or "" for column in ("title", "text"))
         if text := f"{title} {text}".strip():
             yield Document(text, label=Passage(name), role="document")
 
@@ -166,25 +157,23 @@ def _read_benchmark(
 def _read_rows(files: Iterable[Path], needed: Sequence[str] = ()) -> Iterator[Row]:
     for path in files:
         with open_file(path, str(path)) as stream:
-            table = TABLES[_kind(path)](stream, Source(str(path)))
+            table = TABLES[_find_kind(path)](stream, Source(str(path)))
             for column in needed:
                 require(column, table.columns, table.name)
             yield from table.rows
 
 
 def _read_grade(cell: Any, where: str) -> int:
-    try:
+    with suppress(ValueError, TypeError, OverflowError):
         grade = float(cell)
-    except (ValueError, TypeError, OverflowError):
-        grade = math.nan
-    if abs(grade) <= MOST_RELEVANT and grade.is_integer():
-        return int(grade)
+        if abs(grade) <= MOST_RELEVANT and grade.is_integer():
+            return int(grade)
     raise DataError(
         f"{where} has the score {shorten(repr(cell))}; scores are whole numbers up to {MOST_RELEVANT:,}."
     )
 
 
-def _read_items(files: Sequence[Path]) -> Iterator[tuple[str, Row]]:
+def _read_items(files: Iterable[Path]) -> Iterator[tuple[str, Row]]:
     """Give the queries or passages of files with their names."""
     known: set[str] = set()
     for row in _read_rows(files):

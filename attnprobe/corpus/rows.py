@@ -1,27 +1,140 @@
-"""Rows of tables, whatever the format; those under a first line of column names are read in ``headed``."""
+"""Rows of tables: csv and tsv, JSON and parquet, and sentences whose words have a label each."""
 
+import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice, zip_longest
 from typing import Any, BinaryIO
 
-from attnprobe.corpus.cells import ANSWER_KEYS, Row, Table, explain_damage, find_class_names, make_table
+from attnprobe.corpus.cells import PEEK_ROWS, Row, Table, find_class_names, is_number, make_table
 from attnprobe.corpus.document import group_parts
-from attnprobe.corpus.headed import read_csv, read_tsv, read_xlsx
+from attnprobe.corpus.schema import list_kept
 from attnprobe.corpus.source import Source
-from attnprobe.corpus.streams import WHOLE, decode_lines, peek_lines, shorten, split_blocks
-from attnprobe.errors import DataError
+from attnprobe.corpus.streams import (
+    LONGEST_LINE,
+    WHOLE,
+    decode_lines,
+    peek_lines,
+    shorten,
+    split_blocks,
+    strip_ends,
+)
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, DataError
 
-#: The columns of a CoNLL-style file: its words, and the labels of its last column.
-WORDS, TAGS = "tokens", "tags"
-#: Begins a line that stands between documents of such a file.
-_DOCUMENT = "-DOCSTART-"
-#: A comment before a sentence, such as "# id 8f3" or "# sent_id = 12".
-_COMMENT = re.compile(r"# (id\s|\w+\s*=)")
+# ---- cells between commas or tabs
+
+#: A first line that names the separator of the cells, as Excel reads and writes it.
+_SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+
+
+def read_csv(stream: BinaryIO, source: Source) -> Table:
+    """Read comma-separated values, quoted as in RFC 4180 or behind a blank; a first line may be ``sep=;``."""
+    # csv's own limit is 128 KiB a cell. A quote that never closes would make a cell of all that follows.
+    csv.field_size_limit(LONGEST_LINE)
+    lines = decode_lines(stream, source.spec)
+    first = next(lines, "")
+    if named := _SEPARATOR.fullmatch(first.rstrip("\r\n")):
+        return _name_cells(_split_csv(lines, source.spec, 2, delimiter=named[1]), source, "commas", strays="")
+    lines = chain([first] if first else [], lines)
+    return _name_cells(_split_csv(lines, source.spec, 1), source, "commas", strays=";\t")
+
+
+def read_tsv(stream: BinaryIO, source: Source) -> Table:
+    return parse_tsv(decode_lines(stream, source.spec), source)
+
+
+def parse_tsv(lines: Iterable[str], source: Source) -> Table:
+    """Read tab-separated values, in which a quote is a character like any other.
+
+    The files in use (SST-2, GAP, the UCI sentences) hold cells such as ``"You'll love it!`` whose quote never
+    closes: read as CSV, that swallows the rows below.
+    """
+    cells = (line.split("\t") for line in strip_ends(lines))
+    return _name_cells(enumerate(cells, start=1), source, "tabs", strays=";,")
+
+
+def _split_csv(
+    lines: Iterator[str], name: str, start: int, **dialect: Any
+) -> Iterator[tuple[int, list[str]]]:
+    """Give each row with the number of its first line; from the first blank before a quote, none counts."""
+    taken: list[str] = []  # the lines of this row
+
+    def take() -> Iterator[str]:
+        for line in lines:
+            taken.append(line)
+            yield line
+
+    try:
+        # strict: a quote that never closes is refused, not made one cell of all that follows.
+        for cells in csv.reader(take(), strict=True, **dialect):
+            if "skipinitialspace" not in dialect and any(re.match(' +"', cell) for cell in cells):
+                yield from _split_csv(chain(taken, lines), name, start, skipinitialspace=True, **dialect)
+                return
+            yield start, cells
+            start += len(taken)
+            taken.clear()
+    except csv.Error as error:
+        raise DataError(
+            f"the row at line {start} of {name} is not well-formed CSV ({shorten(error)}); "
+            "quote the cells that hold commas, quotes or line breaks, and double the quotes in them"
+        ) from None
+
+
+def _name_cells(
+    rows: Iterator[tuple[int, list[str]]], source: Source, separator: str, *, strays: str
+) -> Table:
+    """Name the columns of separated values; ``strays`` are other separators, which a lone header may hold."""
+    rows = (row for row in rows if any(map(str.strip, row[1])))
+    first = list(islice(rows, 1 + PEEK_ROWS))
+    header, *below = [[cell.strip() for cell in cells] for _, cells in first] or [[]]
+    if len(header) == 1 and any(stray in first[0][1][0] for stray in strays):
+        raise DataError(
+            f"{source.spec} starts with the single column {shorten(header[0])!r}; separate its cells by "
+            f"{separator} and start it with a line of column names"
+        )
+    if source.header:
+        _check_header(header, below, source)
+        columns = [cell or f"column {number}" for number, cell in enumerate(header, start=1)]
+    else:
+        columns = [str(number) for number in range(1, len(header) + 1)]
+
+    def read() -> Iterator[Row]:
+        for number, cells in chain(first[source.header :], rows):
+            if len(cells) > len(columns):
+                raise DataError(
+                    f"line {number} of {source.spec} has {len(cells)} cells under a first line of "
+                    f"{len(columns)}; mend that line, or quote the cells that hold separators"
+                )
+            yield Row(f"line {number} of {source.spec}", dict(zip(columns, cells, strict=False)))
+
+    return Table(source.spec, columns, read(), header=True)
+
+
+def _check_header(header: Sequence[str], below: Sequence[Sequence[str]], source: Source) -> None:
+    """Refuse a title above the names: it leaves columns without one that are not the first, an index."""
+    for name, *cells in islice(zip_longest(header, *below, fillvalue=""), 1, None):
+        if not name and 2 * sum(map(bool, cells)) > len(cells):
+            title = " ".join(filter(None, header))
+            raise DataError(
+                f"{source.spec} starts with {shorten(repr(title))}, which does not name all columns; delete "
+                "what stands above the line of column names, give each column a name, or quote the cells "
+                "that hold separators"
+            )
+    named = (source.text_column, source.pair_column, source.label_column)
+    if any(column is not None and column.isdecimal() for column in named) and any(map(is_number, header)):
+        listed = ", ".join(shorten(repr(cell)) for cell in header[:8])
+        sentence = (
+            f"the first line of {source.spec} names its columns ({listed}); --no-header says that it is data."
+        )
+        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
+
+
+# ---- JSON
 
 
 def read_jsonl(stream: BinaryIO, source: Source) -> Table:
@@ -41,13 +154,13 @@ def parse_jsonl(lines: Iterable[str], name: str) -> Table:
                     raise DataError(
                         f"{where} is not JSON ({shorten(error)}); JSON Lines has an object a line"
                     ) from None
-                yield _json_row(value, where)
+                yield _make_row(value, where)
 
     return make_table(name, read())
 
 
 def read_json(stream: BinaryIO, source: Source) -> Table:
-    """Read an array of objects or strings, or an object that holds one such array; or SQuAD's articles."""
+    """Read an array of objects or strings, or an object that holds one such array."""
     name = source.spec
     lines = list(decode_lines(stream, name, longest=WHOLE))
     if not any(map(str.strip, lines)):
@@ -62,28 +175,21 @@ def read_json(stream: BinaryIO, source: Source) -> Table:
         raise DataError(
             f"{where}{name} is not JSON ({shorten(error)}); give an array of objects or strings"
         ) from None
-    array = _find_array(value, name)
-    articles = bool(array) and all(isinstance(item, dict) and "paragraphs" in item for item in array)
-    what, items = ("question", _list_questions(array, name)) if articles else ("item", array)
-    numbered = enumerate(items, start=1)
-    return make_table(name, (_json_row(item, f"{what} {number} of {name}") for number, item in numbered))
-
-
-def _find_array(value: object, name: str) -> list[Any]:
     arrays = [value]
-    if isinstance(value, dict):
-        if isinstance(value.get("text"), str) and "links" in value:
-            return [value]  # one text with its gold links
+    if isinstance(value, dict) and "text" in value:  # one text, perhaps with its gold links
+        arrays = [[value]]
+    elif isinstance(value, dict):
         arrays = [item for item in value.values() if isinstance(item, list)]
-    if len(arrays) == 1 and isinstance(arrays[0], list):
-        return arrays[0]
-    raise DataError(
-        f"{name} holds neither an array nor an object with just one array in it; "
-        "give an array of objects or strings, or rename JSON Lines to .jsonl"
-    )
+    if len(arrays) != 1 or not isinstance(arrays[0], list):
+        raise DataError(
+            f"{name} holds neither an array nor an object with just one array in it; "
+            "give an array of objects or strings, or rename JSON Lines to .jsonl"
+        )
+    numbered = enumerate(arrays[0], start=1)
+    return make_table(name, (_make_row(item, f"item {number} of {name}") for number, item in numbered))
 
 
-def _json_row(value: object, where: str) -> Row:
+def _make_row(value: object, where: str) -> Row:
     if isinstance(value, str):
         value = {"text": value}
     if not isinstance(value, dict):
@@ -108,42 +214,31 @@ def _parse_json(text: str) -> Any:
         raise ValueError("a number of thousands of digits") from None
 
 
-def _list_questions(articles: Iterable[Any], name: str) -> Iterator[dict[str, Any]]:
-    """Give an object for each question of SQuAD, with its context and answers (Rajpurkar et al., 2016)."""
-    for article in articles:
-        title = {"title": article["title"]} if isinstance(article.get("title"), str) else {}
-        for paragraph in _get_objects(article, "paragraphs", name):
-            for question in _get_objects(paragraph, "qas", name):
-                cells = {key: question.get(key) for key in ("question", "answers")}
-                yield {**title, **cells, "context": paragraph.get("context")}
+# ---- parquet
 
-
-def _get_objects(holder: dict[str, Any], key: str, name: str) -> list[dict[str, Any]]:
-    objects = holder.get(key)
-    if not isinstance(objects, list) or not all(isinstance(item, dict) for item in objects):
-        raise DataError(f"{name} holds an article without a list of {key}, which SQuAD's files have")
-    return objects
+#: What is neither text nor number, and lists that are embeddings, as pyarrow spells the type of a column.
+_SKIPPED = re.compile(r"binary|timestamp|date|time\d|duration|decimal|list<\w+: (halffloat|float|double)")
 
 
 def read_parquet(stream: BinaryIO, source: Source) -> Table:
-    """Read the columns of text, numbers, categories, lists of them, and answers; and what is to be kept."""
+    """Read the columns of text, numbers, categories and lists of them; and those that are to be kept."""
     from pyarrow import parquet
 
     # Parquet is read from its end and in jumps, which neither gzip nor a pipe can do cheaply.
     if not stream.seekable():
         stream = io.BytesIO(stream.read())
     name = source.spec
-    with explain_damage(name, "parquet"):
+    with _explain_damage(name):
         file = parquet.ParquetFile(stream, pre_buffer=False)
         schema = file.schema_arrow
-        kept = source.keep(schema.names)
-    columns = [column.name for column in schema if column.name in kept or _is_read(column.type)]
+    kept = list_kept(source, schema.names)
+    columns = [field.name for field in schema if field.name in kept or not _SKIPPED.search(str(field.type))]
     classes: dict[str, tuple[str, ...]] = {}
     with suppress(ValueError, KeyError, TypeError, RecursionError):  # whatever else somebody put there
         classes = find_class_names(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])
 
     def read() -> Iterator[Row]:
-        with explain_damage(name, "parquet"):
+        with _explain_damage(name):
             batches = file.iter_batches(batch_size=8 if kept else 256, columns=columns)  # images are large
             rows = chain.from_iterable(batch.to_pylist() for batch in batches)
             yield from (Row(f"row {number} of {name}", cells) for number, cells in enumerate(rows, start=1))
@@ -151,65 +246,61 @@ def read_parquet(stream: BinaryIO, source: Source) -> Table:
     return Table(name, columns, read(), classes)
 
 
-def _is_read(kind: Any) -> bool:
-    from pyarrow import types
+@contextmanager
+def _explain_damage(name: str) -> Iterator[None]:
+    """Say that a file is broken, whatever pyarrow raises."""
+    try:
+        yield
+    except (AttnprobeError, MemoryError):
+        raise
+    except Exception:
+        raise DataError(
+            f"{name} is damaged: it is not a whole parquet file; write or download it again"
+        ) from None
 
-    if types.is_struct(kind):  # the answers to a question
-        return {part.name for part in kind} == ANSWER_KEYS and all(_is_read(part.type) for part in kind)
-    if types.is_list(kind) or types.is_large_list(kind):  # lists of floats are embeddings, which are wide
-        return _is_read(kind.value_type) and not types.is_floating(kind.value_type)
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    return text or types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+
+# ---- words with labels
+
+#: Begins a line that stands between documents.
+_DOCUMENT = "-DOCSTART-"
+#: A comment before a sentence, such as "# id 8f3" or "# sent_id = 12".
+_COMMENT = re.compile(r"# (id\s|\w+\s*=)")
 
 
 def read_tagged(stream: BinaryIO, source: Source) -> Table:
     """Read a sentence a row: column ``tokens`` for the words, ``tags`` for the last column of the file.
 
-    Words stand a line each, with their labels beside them, and a blank line between sentences. Columns are
-    parted by tabs, in a line that has one, else by blanks. Those between the first and the last are called
-    ``column2``, ``column3`` and so on. A document begins behind a line that begins with -DOCSTART-. Comments
-    such as ``# id 8f3`` or ``# sent_id = 12`` are passed over.
+    Words stand a line each, with their labels behind them, and a blank line between sentences. Columns are
+    parted by tabs, in a line that has one, else by blanks. A document begins behind a line that begins with
+    -DOCSTART-. Comments such as ``# id 8f3`` or ``# sent_id = 12`` are passed over.
 
     References:
         Tjong Kim Sang and De Meulder (2003), Introduction to the CoNLL-2003 shared task.
     """
-    rows = (replace(row, part_of=name) for name, row in group_parts(_read_sentences(stream, source.spec)))
-    first = next(rows, None)
-    columns = [WORDS, TAGS] if first is None else list(first.cells)
-    return Table(source.spec, columns, chain([] if first is None else [first], rows))
+    parts = group_parts(_read_sentences(decode_lines(stream, source.spec), source.spec))
+    return make_table(source.spec, (replace(row, part_of=name) for name, row in parts))
 
 
-def _read_sentences(stream: BinaryIO, name: str) -> Iterator[tuple[str | None, str, Row]]:
-    begins = False
-    for start, lines in split_blocks(decode_lines(stream, name)):
-        begins = begins or any(line.startswith(_DOCUMENT) for line in lines)
-        read = [_split_cells(line, start + place, name) for place, line in enumerate(lines)]
-        cells = [row for row in read if row]
-        if not cells:
-            continue
-        widths = {len(row) for row in cells}
-        between = range(1, min(widths) - 1) if len(widths) == 1 else ()
-        columns = {WORDS: [row[0] for row in cells]}
-        columns |= {f"column{place + 1}": [row[place] for row in cells] for place in between}
-        columns[TAGS] = [row[-1] for row in cells]
-        opening, begins = _DOCUMENT if begins else None, False
-        yield opening, " ".join(columns[WORDS]), Row(f"the sentence at line {start} of {name}", columns)
-
-
-def _split_cells(line: str, number: int, name: str) -> list[str]:
-    """Part a line; none at all of one that holds no word."""
-    line = line.strip("\r\n")
-    if line.startswith(_DOCUMENT) or _COMMENT.match(line):
-        return []
-    cells = [cell.strip() for cell in line.split("\t")] if "\t" in line else line.split()
-    if len(cells) < 2 or not cells[0] or not cells[-1]:
-        raise DataError(
-            f"line {number} of {name} does not hold a word and its label; part them by a tab or a blank, and "
-            "sentences by a blank line"
-        )
-    return cells
+def _read_sentences(lines: Iterable[str], name: str) -> Iterator[tuple[str | None, str, Row]]:
+    opening = None
+    for start, block in split_blocks(strip_ends(lines)):
+        words, tags = list[str](), list[str]()
+        for number, line in enumerate(block, start):
+            if line.startswith(_DOCUMENT):
+                opening = _DOCUMENT
+            elif not _COMMENT.match(line):
+                cells = [cell.strip() for cell in (line.split("\t") if "\t" in line else line.split())]
+                if len(cells) < 2 or not cells[0] or not cells[-1]:
+                    raise DataError(
+                        f"line {number} of {name} does not hold a word and its label; part them by a tab or "
+                        "a blank, and sentences by a blank line"
+                    )
+                words.append(cells[0])
+                tags.append(cells[-1])
+        if words:
+            row = Row(f"the sentence at line {start} of {name}", {"tokens": words, "tags": tags})
+            yield opening, " ".join(words), row
+            opening = None
 
 
 #: The formats of tables by extension.
@@ -221,7 +312,6 @@ TABLES: dict[str, Callable[[BinaryIO, Source], Table]] = {
     ".json": read_json,
     ".parquet": read_parquet,
     **dict.fromkeys((".conll", ".bio", ".iob"), read_tagged),
-    ".xlsx": read_xlsx,
 }
-#: Those whose first line names the columns, those that can hold words and gold links, and those with sheets.
-HEADED, LINKED, SHEETS = (".csv", ".tsv", ".xlsx"), (".jsonl", ".ndjson", ".json", ".parquet"), (".xlsx",)
+#: Those whose first line names the columns.
+HEADED = (".csv", ".tsv")

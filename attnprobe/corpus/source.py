@@ -1,10 +1,9 @@
 """What a user names: where texts come from, and what is wanted of them; read by ``attnprobe.corpus.open``."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from attnprobe.corpus.order import Order
 from attnprobe.errors import DataError
 
 STDIN = "-"
@@ -26,6 +25,16 @@ OPTIONS = {
 }
 
 
+@dataclass
+class Order:
+    """A random order of documents, and what is known of it."""
+
+    seed: int
+    whole: bool = True  # whether all documents are put in order, and not the first alone
+    total: int | None = None  # how many there are, as far as anybody knows
+    arranged: bool = False  # whether a source gives them so
+
+
 @dataclass(frozen=True)
 class Source:
     """Where documents come from, as the options of the command line name it."""
@@ -40,7 +49,7 @@ class Source:
     group_column: str | None = None  # says which group a document counts in; None asks for none
     image_column: str | None = None  # "none" reads texts alone
     other_column: str | None = None  # of contrasts: what the answer is compared with
-    header: bool = True  # whether the first row of a csv, tsv or xlsx file names its columns
+    header: bool = True  # whether the first row of a csv or tsv file names its columns
     find_labels: bool = False  # whether a column of a usual name is taken where none is named
     annotated: bool = False  # whether words and gold links are read: of CoNLL-U, or JSON with such columns
     coreference: bool = False  # whether mentions are read, and asked for their antecedents
@@ -48,7 +57,6 @@ class Source:
     usual: tuple[tuple[str, ...], ...] = ()  # the usual columns of two texts and of what is said of both
     sees: Callable[[], bool] | None = None  # whether the model reads images with texts; None never asks
     order: Order | None = None  # in which documents are wanted; it says whether they come so
-    keep: Callable[[Sequence[str]], Collection[str]] = lambda _: ()  # columns to be read whatever they hold
 
     def refuse(self, why: str, *fields: str) -> None:
         """Refuse options that mean nothing for what is read; ``why`` says what that is."""
@@ -56,9 +64,10 @@ class Source:
             if getattr(self, name) is not None:
                 raise DataError(f"{why}; leave out {OPTIONS[name]}.")
 
-    def refuse_columns(self, name: str) -> None:
-        """Refuse columns of text that has none, which errors call ``name``."""
-        self.refuse(f"{name} is text without columns", "image_column", *COLUMNS)
+    def refuse_columns(self, name: str, *, grouped: bool) -> None:
+        """Refuse columns of text that has none, which errors call ``name``; groups too unless ``grouped``."""
+        groups = () if grouped else ("group_column",)
+        self.refuse(f"{name} is text without columns", "image_column", *COLUMNS, *groups)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,8 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 from attnprobe.attention.tokens import Asks, TokenAnnotation, TokenLink, TokenSpan, TokenTag
@@ -30,12 +29,11 @@ class Alignment:
     def tokens(self, span: Span) -> TokenSpan | None:
         """Find the tokens of a span; None where there are none, or truncation took one of them."""
         left = self._find_left(span)
-        if self._whole is None or left is None:
-            return left
-        before = self._whole.tokens(span)
+        before = left if self._whole is None or left is None else self._whole.tokens(span)
+        if left is None or before is None:
+            return None
         # A character may be of several tokens, so that those that are left don't tell what is missing.
-        whole = before is not None and before.stop - before.start == left.stop - left.start
-        return left if whole else None
+        return left if before.stop - before.start == left.stop - left.start else None
 
     @property
     def second(self) -> int:
@@ -67,8 +65,7 @@ def tag_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> tup
     return tuple(tagged)
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """The tokens ``first`` to ``last`` of a document, which begin at ``at`` of a sequence."""
 
     alignment: Alignment
@@ -95,23 +92,23 @@ def split_annotation(
     starts = [window.first for window in windows]
     alignment = windows[0].alignment
     words: list[list[tuple[Span, TokenSpan]]] = [[] for _ in windows]
-    links: list[list[Link]] = [[] for _ in windows]
+    links: list[list[TokenLink]] = [[] for _ in windows]
     places = {word: alignment.tokens(word) for word in annotation.words}
     for word, place in places.items():
         number = -1 if place is None else bisect_right(starts, place.start) - 1
-        if number >= 0 and (here := windows[number].move(place)) is not None:
+        if (here := windows[number].move(place)) is not None:
             words[number].append((word, here))
     for link in annotation.links:
-        place = places[link.source] if link.source in places else alignment.tokens(link.source)
+        place = places.get(link.source) or alignment.tokens(link.source)
         number = -1 if place is None else bisect_right(starts, place.start) - 1
-        if number >= 0:
-            links[number].append(link)
+        find = windows[number].find
+        if place is not None and (converted := convert_link(link, find, find)) is not None:
+            links[number].append(converted)
     whole = sum(map(alignment.has_tokens, places))
-    for window, inside, begun in zip(windows, words, links, strict=True):
-        converted = (convert_link(link, window.find, window.find) for link in begun)
+    for window, inside, between in zip(windows, words, links, strict=True):
         yield TokenAnnotation(
             **_describe_words(inside, annotation, texts),
-            links=tuple(link for link in converted if link is not None),
+            links=tuple(between),
             number=annotation.number,
             cut=len(inside) < whole,
             second=alignment.second and window.at + alignment.second - window.first,
@@ -166,8 +163,10 @@ def find_spans(find: Find, spans: Iterable[Any]) -> tuple[TokenSpan, ...]:
     return tuple([here for span in spans if (here := find(span)) is not None])
 
 
-@dataclass(frozen=True, slots=True)
-class PendingLinks:
+# ---- what a decoder beside an encoder reads
+
+
+class PendingLinks(NamedTuple):
     """The annotation of a document without its target's tokens; ``window`` finds the encoder's spans."""
 
     annotation: Annotation
@@ -175,22 +174,16 @@ class PendingLinks:
 
     @property
     def links(self) -> list[Link]:
-        return [link for link in self.annotation.links if involves_target(link)]
+        return [link for link in self.annotation.links if link.elsewhere]
 
 
-@dataclass(frozen=True, slots=True)
-class DecoderAnnotation:
+class DecoderAnnotation(NamedTuple):
     """Words and links of a sequence that a decoder beside an encoder reads, and of it and the encoder's."""
 
     decoder: TokenAnnotation
     cross: TokenAnnotation
     lost: int = 0
     unasked: int = 0
-
-
-def involves_target(link: Link) -> bool:
-    """Tell whether a link has an end in what the decoder reads."""
-    return "target" in {link.source.where, link.target.where}
 
 
 def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation:
@@ -200,7 +193,7 @@ def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation
     """
 
     def later(span: TokenSpan) -> TokenSpan | None:
-        return _shift(span, length)
+        return TokenSpan(span.start + 1, span.stop + 1) if span.stop < length else None
 
     def keep(span: TokenSpan) -> TokenSpan:
         return span
@@ -212,14 +205,11 @@ def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation
         across.append(convert_link(link, keep, later, "backward"))
     # Those that are left are the first ones, as words are ordered by their ends.
     words = find_spans(later, encoder.words)
-    known = {
-        "words": words,
-        "forms": encoder.forms[: len(words)],
-        "parts_of_speech": encoder.parts_of_speech[: len(words)],
-    }
-    inside, across = (tuple(link for link in links if link is not None) for links in (inside, across))
-    decoder = TokenAnnotation(links=inside, cut=encoder.cut or len(words) < len(encoder.words), **known)
-    cross = TokenAnnotation(links=across, same=True, **known, **_describe_keys(encoder))
+    known = {"words": words, "forms": encoder.forms[: len(words)]}
+    known["parts_of_speech"] = encoder.parts_of_speech[: len(words)]
+    cut = encoder.cut or len(words) < len(encoder.words)
+    decoder = TokenAnnotation(links=tuple(filter(None, inside)), cut=cut, **known)
+    cross = TokenAnnotation(links=tuple(filter(None, across)), same=True, **known, **_describe_keys(encoder))
     return DecoderAnnotation(decoder, cross)
 
 
@@ -227,12 +217,8 @@ def annotate_target(
     encoder: TokenAnnotation, awaited: PendingLinks, text: str, target: Alignment, length: int
 ) -> DecoderAnnotation:
     """Annotate a decoder that reads ``length`` tokens: a ``text`` of its own, put one place later."""
-
-    def read(span: Span) -> TokenSpan | None:
-        tokens = target.tokens(span)
-        return None if tokens is None else _shift(tokens, length)
-
-    find, inside, across, lost, unasked = awaited.window.find, list[TokenLink](), list[TokenLink](), 0, 0
+    read, find = Window(target, 0, length - 1, 1).find, awaited.window.find
+    inside, across, lost, unasked = list[TokenLink](), list[TokenLink](), 0, 0
     for link in awaited.links:
         begins, ends = (span.where == "target" for span in (link.source, link.target))
         asks: Asks = "both" if begins and ends else "forward" if begins else "backward"
@@ -254,12 +240,5 @@ def annotate_target(
 
 
 def _describe_keys(encoder: TokenAnnotation) -> dict[str, Any]:
-    return {
-        "keys": encoder.words,
-        "key_forms": encoder.forms,
-        "key_parts_of_speech": encoder.parts_of_speech,
-    }
-
-
-def _shift(span: TokenSpan, length: int) -> TokenSpan | None:
-    return TokenSpan(span.start + 1, span.stop + 1) if span.stop < length else None
+    keys = {"keys": encoder.words, "key_forms": encoder.forms}
+    return keys | {"key_parts_of_speech": encoder.parts_of_speech}

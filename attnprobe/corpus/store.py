@@ -27,7 +27,7 @@ class Spool:
     """
 
     def __init__(self, what: str) -> None:
-        self._what = what
+        self._what, self._end = what, 0
         with self._explain_full_disk():
             self._file = tempfile.TemporaryFile(prefix="attnprobe-")  # noqa: SIM115 - closed in __exit__
         self._reading = Lock()
@@ -41,14 +41,16 @@ class Spool:
 
     def append(self, content: bytes) -> int:
         """Write behind what is there; give where it begins."""
+        start = self._end
         with self._explain_full_disk():
-            start = self._file.seek(0, 2)
+            self._file.seek(start)
             self._file.write(content)
+        self._end += len(content)
         return start
 
     def read(self, start: int, size: int) -> bytes:
         """Read what lies somewhere; several threads may ask, and the file has one place at a time."""
-        with self._reading:
+        with self._reading, self._explain_full_disk():  # seeking writes what waits
             self._file.seek(start)
             return self._file.read(size)
 
@@ -68,8 +70,11 @@ class Spool:
 Annotations = tuple[TokenAnnotation | None, TokenAnnotation | None]
 
 
+_FACTS = 6  # that are known of each sequence
+
+
 class SequenceStore(Spool):
-    """Token ids in an unnamed temporary file, and in memory only how long each sequence is.
+    """Token ids in an unnamed temporary file, and in memory only where each sequence is, and of what.
 
     One pass writes the sequences and counts token types; then any sequence can be read, in any order.
     """
@@ -81,23 +86,24 @@ class SequenceStore(Spool):
         self.labels: dict[int, Label] = {}
         self.annotated = False  # whether a sequence has an annotation
         self.groups: list[str] = []  # the names of those in which sequences count
-        self._numbers_of_groups = array("i")
-        self._starts, self._ends = array("q"), array("q")
-        self._seconds, self._lengths = array("i"), array("i")
-        self._documents, self._names = array("q"), array("Q")
+        # Of each sequence: start, tokens, bytes of annotation, second text, document, group.
+        self._facts, self._names = array("q"), array("Q")
         self._digest = hashlib.sha256()
 
     def __len__(self) -> int:
-        return len(self._lengths)
+        return len(self._names)
+
+    def _column(self, place: int) -> NDArray[np.int64]:
+        return np.array(self._facts, np.int64)[place::_FACTS]
 
     @property
     def lengths(self) -> NDArray[np.int32]:
-        return np.array(self._lengths, np.int32)
+        return self._column(1).astype(np.int32)
 
     @property
     def documents(self) -> NDArray[np.int64]:
         """The document of each sequence, by its number in the corpus."""
-        return np.array(self._documents, np.int64)
+        return self._column(4)
 
     @property
     def names(self) -> NDArray[np.int64]:
@@ -105,9 +111,9 @@ class SequenceStore(Spool):
         return name_documents(np.array(self._names, np.uint64))
 
     @property
-    def group_numbers(self) -> NDArray[np.int32] | None:
-        """The group of each sequence, by its place among ``groups``; None where there are none."""
-        return np.array(self._numbers_of_groups, np.int32) if self.groups else None
+    def group_numbers(self) -> NDArray[np.int64]:
+        """The group of each sequence, by its place among ``groups``."""
+        return self._column(5)
 
     @property
     def digest(self) -> str:
@@ -115,8 +121,6 @@ class SequenceStore(Spool):
         return self._digest.hexdigest()
 
     def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
-        with self._explain_full_disk():
-            end = self._file.seek(0, 2)
         for sequence in sequences:
             ids = np.asarray(sequence.ids, np.int32)
             if ids.max() >= len(self.counts):
@@ -127,39 +131,31 @@ class SequenceStore(Spool):
             if annotations != (None, None):
                 self.annotated = True
                 written, content = repr(annotations), pickle.dumps(annotations)
-            with self._explain_full_disk():
-                self._file.write(ids.tobytes() + content)
             marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|{written}"
-            self._digest.update(ids.tobytes() + marks.encode("utf-8", "surrogatepass"))
             if sequence.group is not None:
-                self._digest.update(f"{sequence.group!r}|".encode())
+                marks += f"{sequence.group!r}|"
                 if sequence.group not in self.groups:  # there are few
                     self.groups.append(sequence.group)
-                self._numbers_of_groups.append(self.groups.index(sequence.group))
+            self._digest.update(ids.tobytes() + marks.encode("utf-8", "surrogatepass"))
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
-            self._starts.append(end)
-            end += ids.nbytes + len(content)
-            self._ends.append(end)
-            self._lengths.append(len(ids))
-            self._seconds.append(sequence.second)
-            self._documents.append(sequence.document)
+            group = -1 if sequence.group is None else self.groups.index(sequence.group)
+            start = self.append(ids.tobytes() + content)
+            self._facts.extend((start, len(ids), len(content), sequence.second, sequence.document, group))
             self._names.append(sequence.name)
-        with self._explain_full_disk():
-            self._file.flush()
         return self
 
     def ids(self, index: int) -> NDArray[np.int32]:
-        return np.frombuffer(self.read(self._starts[index], 4 * self._lengths[index]), np.int32)
+        start, length = self._facts[_FACTS * index : _FACTS * index + 2]
+        return np.frombuffer(self.read(start, 4 * length), np.int32)
 
     def annotations(self, index: int) -> Annotations:
-        start = self._starts[index] + 4 * self._lengths[index]
-        content = self.read(start, self._ends[index] - start)
-        return pickle.loads(content) if content else (None, None)
+        start, length, size = self._facts[_FACTS * index : _FACTS * index + 3]
+        return pickle.loads(self.read(start + 4 * length, size)) if size else (None, None)
 
     def second(self, index: int) -> int:
         """Where the second text of a pair begins, 0 for a single text."""
-        return self._seconds[index]
+        return self._facts[_FACTS * index + 3]
 
 
 def replace_repeated(

@@ -34,70 +34,44 @@ def explain_errors(name: str) -> Iterator[None]:
         raise DataError(f"{name} can't be read: {error.strerror or error}; check the file") from None
 
 
-def decode_lines(stream: BinaryIO, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
+def decode_lines(stream: Any, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
     r"""Decode UTF-8, or UTF-16 with its mark, line by line: line ends kept, a byte order mark dropped.
 
     A binary stream splits at ``\n`` alone; text mode and ``str.splitlines`` would also split at
-    ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora. A file that has
-    no ``\n`` at all, and ``\r`` instead, is one of an old Macintosh, whose lines end in it.
+    ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora. Lines of a file
+    that has no ``\n`` at all end in ``\r``.
     """
-    for number, raw in enumerate(_read_lines(stream, name, longest), start=1):
-        if b"\0" in raw:
-            raise DataError(
-                f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
-                "give a text file in UTF-8"
-            )
-        try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError:
-            raise DataError(f"line {number} of {name} is not UTF-8; save the file as UTF-8") from None
-        yield line
+    stream = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
+    encoding, number = "UTF-8", 1
+    text = None
+    if stream.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        encoding, text = "UTF-16, as its first bytes say", io.TextIOWrapper(stream, "utf-16", newline="\n")
 
+    def read() -> bytes:
+        return stream.readline(longest + 1) if text is None else text.readline(longest + 1).encode()
 
-def _read_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
-    lines = _limit_lines(stream, name, longest)
-    first = next(lines, b"")
-    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        lines = _recode_lines(chain([first], lines), name, longest)
-        first = next(lines, b"")
-    if b"\r" in first.rstrip(b"\r\n") and not first.endswith(b"\n"):
-        return (line + b"\n" for line in first.split(b"\r"))
-    return chain([first] if first else [], lines)
-
-
-def _recode_lines(pieces: Iterable[bytes], name: str, longest: int) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder("utf-16")()
-    line, size, number = list[str](), 0, 1  # pieces end at any byte 10, which half a character may be
     try:
-        for piece in chain(pieces, [b""]):
-            *ended, rest = decoder.decode(piece, final=not piece).split("\n")
-            for end in ended:
-                yield ("".join(line) + end + "\n").encode()
-                line, size, number = [], 0, number + 1
-            line.append(rest)
-            size += len(rest)
-            if size > longest:
-                raise _refuse_long(number, name, longest)
+        first = read()
+        lines = chain([first] if first else [], iter(read, b""))
+        if b"\r" in first.rstrip(b"\r\n") and not first.endswith(b"\n") and len(first) <= longest:
+            lines = (line + b"\n" for line in first.split(b"\r"))
+        for number, raw in enumerate(lines, start=1):
+            if len(raw) > longest:
+                raise DataError(
+                    f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no "
+                    "text, or like one that never ends; put a document on each line"
+                )
+            if b"\0" in raw:
+                raise DataError(
+                    f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
+                    "give a text file in UTF-8"
+                )
+            yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeError:
-        raise DataError(
-            f"line {number} of {name} is not UTF-16, as its first bytes say; save the file as UTF-8"
-        ) from None
-    if last := "".join(line):
-        yield last.encode()
-
-
-def _limit_lines(stream: BinaryIO, name: str, longest: int) -> Iterator[bytes]:
-    for number, line in enumerate(iter(lambda: stream.readline(longest + 1), b""), start=1):
-        if len(line) > longest:
-            raise _refuse_long(number, name, longest)
-        yield line
-
-
-def _refuse_long(number: int, name: str, longest: int) -> DataError:
-    return DataError(
-        f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no text, or like "
-        "one that never ends; put a document on each line"
-    )
+        raise DataError(f"line {number} of {name} is not {encoding}; save the file as UTF-8") from None
+    finally:
+        if text is not None:
+            text.detach()
 
 
 def strip_ends(lines: Iterable[str]) -> Iterator[str]:

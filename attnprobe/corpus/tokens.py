@@ -13,7 +13,6 @@ from attnprobe.corpus.spans import (
     PendingLinks,
     Window,
     find_spans,
-    involves_target,
     split_annotation,
     tag_tokens,
 )
@@ -237,7 +236,7 @@ class SequenceReader:
             self.reading.links_lost -= len(here.links)
         # Links into the target are counted later.
         self.reading.links += len(annotation.links)
-        self.reading.links_lost += sum(not involves_target(link) for link in annotation.links)
+        self.reading.links_lost += sum(not link.elsewhere for link in annotation.links)
         return sequences
 
     def _skip(self, document: Document) -> list[TokenSequence]:

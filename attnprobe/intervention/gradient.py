@@ -17,6 +17,7 @@ from attnprobe.intervention.objectives.objective import Answer
 from attnprobe.intervention.request import Method
 from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import HeadMask, close_gates, collect_answers
+from attnprobe.model.quantisation import refuse_gradients
 from attnprobe.model.reading.replay import BatchReplay
 from attnprobe.model.relevance import Relevance
 from attnprobe.run.passes import Halving, ThreadContext
@@ -82,8 +83,7 @@ def sum_attributions(
     or infinite are refused, and weights that are quantised so that there is no derivative.
     """
     halving, checkpoint = Halving(), data.model.checkpoint
-    if checkpoint.quantisation is not None:
-        checkpoint.quantisation.check_gradients(checkpoint.model_type)
+    refuse_gradients(checkpoint)
 
     def attribute_batch(batch: Batch) -> Any:
         values = torch.cat(halving.run(batch, attribute))

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.tokens import TokenFeatures
-from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import BatchReader, plan_batches
+from attnprobe.corpus.batch import Batch, BatchReader
+from attnprobe.corpus.batches import plan_batches
 from attnprobe.errors import DataError, UsageError
 from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import TaskData
@@ -66,9 +66,7 @@ def _find_features(batch: Batch, architecture: Architecture, layer: int) -> Toke
         return None
     if batch.targets is not None and architecture.kinds[layer] in {Kind.DECODER, Kind.CROSS}:
         return batch.targets
-    if batch.tokens is not None:
-        return batch.tokens
-    return None if batch.media is None else batch.media.layout(len(batch), batch.length).queries
+    return batch.corpus.lay_out(batch, batch.length).queries
 
 
 def _sort_tokens(features: TokenFeatures | None, batch: int, queries: int) -> Tensor:

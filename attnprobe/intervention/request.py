@@ -22,7 +22,7 @@ WHERE = {
     Gold.CLASS: "name their column with --label-column",
     Gold.SEVERAL: "name their column with --label-column",
     Gold.WORDS: "a CoNLL file (.conll), CoNLL-U, or columns of lists such as tokens and ner_tags",
-    Gold.ANSWERS: "SQuAD's files, or columns question, context and answers",
+    Gold.ANSWERS: "columns question, context and answers, as SQuAD has them",
     Gold.PAIRS: "name their columns with --text-column, --text-pair-column and --label-column",
     Gold.TRIPLETS: "columns anchor, positive and negative, or others named as those of pairs are",
     Gold.RELEVANCE: "a folder with corpus.jsonl, queries.jsonl and qrels, or columns query and positive",

@@ -219,7 +219,9 @@ class TaskSession:
             progress=progress,
         ) as tokenised:
             objective = kind(checkpoint, tokenised, seed=self.task.seed, generate=metric == "bleu")
-            batches, sequences = tokenised.batches.drop_shorter(kind.least), tokenised.sequences
+            whole, sequences = tokenised.batches, tokenised.sequences
+            plan = [members for members in whole.plan if whole.lengths[members[0]] >= kind.least]
+            batches = whole.follow(plan)
             if short := sequences - len(batches.members):
                 left_out = (
                     f"{short:,} of {sequences:,} sequences left out: --objective {kind.name} needs "

@@ -223,8 +223,6 @@ def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN00
             continue
         alive[kept] = other
         kept += 1
-        if other == first:
-            continue
         into, out, entered, left = -np.inf, -np.inf, 0, 0
         for member in circle:
             if enter[member, other] - cost[member] > into:

@@ -9,28 +9,19 @@ import transformers
 from transformers import PreTrainedConfig
 
 from attnprobe.errors import ModelError, UsageError, first_line
+from attnprobe.model import task_heads
 from attnprobe.model.locate import CheckpointFiles
-from attnprobe.model.quantisation import Quantisation
-from attnprobe.model.task_heads import (
-    CAUSAL_LM,
-    CLASSIFICATION,
-    QUESTION_ANSWERING,
-    SEQ2SEQ,
-    TASK_HEADS,
-    TOKEN_CLASSIFICATION,
-    TaskHead,
-    Weights,
-    read_model,
-)
+from attnprobe.model.quantisation import describe_quantisation
+from attnprobe.model.task_heads import TaskHead, Weights, find_head, read_model
 from attnprobe.table.cells import clean
 
 #: What peft calls the tasks of an adapter.
 _TASKS = {
-    "SEQ_CLS": CLASSIFICATION,
-    "TOKEN_CLS": TOKEN_CLASSIFICATION,
-    "QUESTION_ANS": QUESTION_ANSWERING,
-    "CAUSAL_LM": CAUSAL_LM,
-    "SEQ_2_SEQ_LM": SEQ2SEQ,
+    "SEQ_CLS": task_heads.CLASSIFICATION,
+    "TOKEN_CLS": task_heads.TOKEN_CLASSIFICATION,
+    "QUESTION_ANS": task_heads.QUESTION_ANSWERING,
+    "CAUSAL_LM": task_heads.CAUSAL_LM,
+    "SEQ_2_SEQ_LM": task_heads.SEQ2SEQ,
 }
 #: How peft names the model inside its own.
 _INSIDE = "base_model.model."
@@ -59,11 +50,10 @@ def read_with_adapter(
     try:
         tensors = peft.load_peft_weights(str(files.folder), device="cpu")
     except Exception as error:
-        raise ModelError(
-            f"The weights of the adapter {name} can't be loaded: {first_line(error)}."
-        ) from error
+        reason = first_line(error)
+        raise ModelError(f"The weights of the adapter {name} can't be loaded: {reason}.") from error
     saved = {key.removeprefix(_INSIDE): tensor for key, tensor in tensors.items()}
-    head = _find_head(files.adapter)
+    head = _find_trained_head(files.adapter)
     if head is not None:
         _take_labels(config, head, saved)
     weights = read_model(base.folder, base.name, config, head, **options)
@@ -72,7 +62,7 @@ def read_with_adapter(
             f"The base {trained_on} of the adapter {name} lacks weights of its encoder; numbers from freshly "
             "initialised weights would mean nothing."
         )
-    if Quantisation.of(weights.model) is not None:
+    if describe_quantisation(weights.model):
         raise ModelError(
             f"The base {trained_on} of {name} is quantised, and an adapter can't be merged into it; name its "
             "base in full precision with --base."
@@ -85,8 +75,7 @@ def read_with_adapter(
             "out --force-head."
         )
     try:
-        with warnings.catch_warnings(), torch.random.fork_rng():
-            warnings.simplefilter("ignore")  # of what is compared below
+        with warnings.catch_warnings(action="ignore"), torch.random.fork_rng():
             # With no memory for what the description says and the file does not hold.
             model: Any = weights.model
             adapted = peft.PeftModel.from_pretrained(model, str(files.folder), low_cpu_mem_usage=True)
@@ -102,25 +91,21 @@ def read_with_adapter(
     return Weights(merged, usable, missing, weights.unused)
 
 
-def _find_head(described: Mapping[str, Any]) -> TaskHead | None:
+def _find_trained_head(described: Mapping[str, Any]) -> TaskHead | None:
     """Find the head with which an adapter was trained: by its task, or by the class of its base."""
     trained_in = described.get("auto_mapping")
     name = str(trained_in.get("base_model_class")) if isinstance(trained_in, dict) else ""
-    by_class = next((head for head in TASK_HEADS if name.endswith(head.endings)), None)
-    return _TASKS.get(str(described.get("task_type")), by_class)
+    return _TASKS.get(str(described.get("task_type")), find_head(name))
 
 
 def _take_labels(config: PreTrainedConfig, head: TaskHead, saved: dict[str, Any]) -> None:
     """Set the number of labels to that of the weights which the adapter holds of a head."""
     try:
         with torch.device("meta"):
-            skeleton = getattr(transformers, head.auto).from_config(config)
+            weights = dict(getattr(transformers, head.auto).from_config(config).named_parameters())
     except Exception:  # which reading the base, after this, says the reason of
         return
-    labels = {
-        len(saved[key])
-        for key, weight in skeleton.named_parameters()
-        if key in saved and saved[key].shape != weight.shape
-    }
+    both = weights.keys() & saved.keys()
+    labels = {len(saved[key]) for key in both if saved[key].shape != weights[key].shape}
     if len(labels) == 1:
         config.num_labels = labels.pop()

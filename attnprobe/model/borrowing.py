@@ -1,9 +1,9 @@
-"""A model that comes loaded: unwrapped, asked by one thread at a time, and given back as it was found."""
+"""A model that comes loaded: unwrapped, read by one thread at a time, and given back as it was."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from threading import RLock
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
@@ -16,11 +16,8 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.embedding import Embedding, choose_prompts, unwrap_sentence_transformer
 from attnprobe.model.folders import OUTSIDE
 from attnprobe.model.private import unwrap_compiled, unwrap_forward
-from attnprobe.model.quantisation import Quantisation, silence_packages, unpack_model
+from attnprobe.model.quantisation import describe_quantisation, silence_packages, unpack_model
 from attnprobe.model.reading.ways import evaluation_mode
-
-#: Where torch's wrappers of training hold the model.
-_TRAINING = (DataParallel, DistributedDataParallel)
 
 
 def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None = None) -> Checkpoint:
@@ -30,65 +27,59 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     of a CrossEncoder, as ``predict`` does. Of a PeftModel, the base with its adapter in place is read; its
     name ends in those of the active adapters, as in "bert-base-uncased + lora default".
     """
-    whole = model = _strip_wrappers(model)
-    scores_pairs = False
-    if parts := unwrap_sentence_transformer(whole):
-        model, theirs, scores_pairs = parts
-        model, tokenizer = _strip_wrappers(model), tokenizer or theirs
-    if parts is None or scores_pairs:
+    whole = _strip_wrappers(model)
+    parts = unwrap_sentence_transformer(whole)
+    inner, theirs, scores_pairs = parts or (whole, None, False)
+    read = _strip_wrappers(inner)
+    embeds = parts is not None and not scores_pairs
+    if not embeds:
         choose_prompts({}, prompt, "the loaded model")
     adapters: list[str] = []
-    if getattr(model, "peft_config", None):
-        adapters, wrapped = _list_active_adapters(model), cast(Any, model)
+    if getattr(read, "peft_config", None):
+        adapters = _list_active_adapters(read)
         # Without a base model, transformers put the adapter on.
-        model = wrapped.get_base_model() if hasattr(wrapped, "get_base_model") else wrapped
-    config: Any = getattr(model, "config", None)
+        read = read.get_base_model() if hasattr(read, "get_base_model") else read
+    config = getattr(read, "config", None)
     if config is None or not hasattr(config, "model_type"):
-        inner = next((part for part in model.modules() if isinstance(part, PreTrainedModel)), None)
-        there = f"; give the {type(inner).__name__} inside it" if inner is not None else ""
-        raise UsageError(f"The loaded {type(model).__name__} is no model of transformers{there}.")
-    base = getattr(config, "name_or_path", "") or type(model).__name__
-    origin = {"loaded": type(model).__name__} | ({"adapters": adapters} if adapters else {})
-    assert tokenizer is not None  # or it would have been refused
+        inside = next((part for part in read.modules() if isinstance(part, PreTrainedModel)), None)
+        there = f"; give the {type(inside).__name__} inside it" if inside is not None else ""
+        raise UsageError(f"The loaded {type(read).__name__} is no model of transformers{there}.")
     with silence_packages(config):
-        unpack_model(model)  # as its first pass would
-    if (quantisation := Quantisation.of(model)) is not None:
-        origin |= {"quantisation": quantisation.name}
+        unpack_model(read)  # as its first pass would
+    quantisation = describe_quantisation(read)
+    origin: dict[str, Any] = {"loaded": type(read).__name__}
+    origin |= {"adapters": adapters} if adapters else {}
+    origin |= {"quantisation": quantisation} if quantisation else {}
+    name = " + ".join([getattr(config, "name_or_path", "") or type(read).__name__, *adapters])
+    spelling: Any = tokenizer or theirs
     checkpoint = Checkpoint(
-        " + ".join([base, *adapters]),
-        cast(Any, model),
-        tokenizer,
-        origin,
-        quantisation=quantisation,
-        scores_pairs=scores_pairs,
+        name, read, spelling, origin, quantisation=quantisation, scores_pairs=scores_pairs
     )
-    if parts is None or scores_pairs:
-        return checkpoint
-    return Embedding.attach(whole, checkpoint, prompt)
+    return Embedding.attach(whole, checkpoint, prompt) if embeds else checkpoint
 
 
-def _strip_wrappers(model: nn.Module) -> nn.Module:
-    while (inner := model.module if isinstance(model, _TRAINING) else unwrap_compiled(model)) is not None:
+def _strip_wrappers(model: Any) -> Any:
+    training = (DataParallel, DistributedDataParallel)
+    while (inner := model.module if isinstance(model, training) else unwrap_compiled(model)) is not None:
         model = inner
     return model
 
 
 def _list_active_adapters(model: Any) -> list[str]:
-    stated: Any = model.active_adapters
-    names: Any = stated() if callable(stated) else stated
-    kinds = {}
+    names: Any = model.active_adapters() if callable(model.active_adapters) else model.active_adapters
+    adapters = []
     for name in names:
         config = model.peft_config[name]
-        kinds[name] = str(getattr(config.peft_type, "value", config.peft_type))
-        if kinds[name] in OUTSIDE or getattr(config, "is_prompt_learning", False):
+        kind = str(getattr(config.peft_type, "value", config.peft_type))
+        if kind in OUTSIDE or getattr(config, "is_prompt_learning", False):
             raise UsageError(
-                f"The adapter {name} ({kinds[name]}) adds virtual tokens or other parts outside of the base "
+                f"The adapter {name} ({kind}) adds virtual tokens or other parts outside of the base "
                 "model's layers, which attnprobe does not read; give model.get_base_model() to ask the base "
                 "without it."
             )
+        adapters.append(f"{kind.lower()} {name}")
     switched = [part.disable_adapters for part in model.modules() if hasattr(part, "disable_adapters")]
-    disabled = bool(switched) and all(switched)
-    return [] if disabled else [f"{kind.lower()} {name}" for name, kind in kinds.items()]
+    return [] if switched and all(switched) else adapters
 
 
 #: Held while models are borrowed; the random state of torch is shared by all threads.

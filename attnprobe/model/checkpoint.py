@@ -13,27 +13,20 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 
-from attnprobe.corpus.batches import flatten_pairs
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
+from attnprobe.model.configuration import reads_both
 from attnprobe.model.embedding import Embedding
 from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
-from attnprobe.model.quantisation import Quantisation
-from attnprobe.model.quirks import DEFAULTS, GUESS_PADDING, UnsupportedModelError
+from attnprobe.model.quirks import GUESS_PADDING, UnsupportedModelError, make_defaults
 from attnprobe.model.task_heads import TaskHead
 
 #: What models of each modality call their input.
 INPUTS = {"text": {"input_ids"}, "image": {"pixel_values"}, "sound": {"input_values", "input_features"}}
 TEXT = "text"
-#: How what is read is called, and what to give of it.
-_DATA = {
-    TEXT: ("text", "a file of text"),
-    "image": ("images", "a folder of images"),
-    "sound": ("sound", "a folder of sound"),
-}
 #: Tokenizers without a limit of their own report an absurdly large number.
 NO_LIMIT = 1_000_000
 #: Where neither tokenizer nor configuration sets a limit, windows are this long by default.
@@ -45,15 +38,6 @@ def list_devices(model: nn.Module) -> list[str]:
     placed = (getattr(model, "hf_device_map", None) or {}).values()
     devices = {"disk" if device == "disk" else str(torch.device(device)): None for device in placed}
     return list(devices) if len(devices) > 1 or "disk" in devices else []
-
-
-def find_execution_device(module: nn.Module, otherwise: torch.device) -> torch.device:
-    """Find the device on which a module computes, wherever its weights lie."""
-    if (device := next(list_execution_devices(module), None)) is not None:
-        return device
-    weight = next(module.parameters(), None)
-    device = otherwise if weight is None or weight.is_meta else weight.device
-    return torch.device("cpu") if device.type == "meta" else device
 
 
 @cache
@@ -78,6 +62,7 @@ class Checkpoint:
         modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
         tower: The submodule that is read, of a model with one for text and one for something else.
         kept: Which heads its weights have, (layer, head), if it is physically pruned; else None.
+        quantisation: How its weights are quantised; "" for plain ones.
         scores_pairs: Whether it is a cross-encoder of sentence-transformers, a classifier of two texts.
         remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
     """
@@ -97,7 +82,7 @@ class Checkpoint:
     tower: str = ""
     kept: NDArray[np.bool_] | None = None
     embedding: Embedding | None = None
-    quantisation: Quantisation | None = None
+    quantisation: str = ""
     scores_pairs: bool = False
     sentences: SentenceFolder | None = None
     remarks: tuple[str, ...] = ()
@@ -129,8 +114,8 @@ class Checkpoint:
     @property
     def device(self) -> torch.device:
         """Where token ids are looked up; the rest of a model that is spread may be elsewhere."""
-        table = self._table
-        return self.body.device if table is None else find_execution_device(table, self.body.device)
+        usual = torch.device("cpu") if self.body.device.type == "meta" else self.body.device
+        return usual if self._table is None else next(list_execution_devices(self._table), usual)
 
     @property
     def devices(self) -> str:
@@ -142,8 +127,19 @@ class Checkpoint:
 
     @property
     def longest(self) -> int | None:
-        """Most tokens the model takes, or None without a limit."""
-        return find_longest_input(self.model, self.tokenizer)
+        """Most tokens that tokenizer and positions of the model allow, or None without a limit."""
+        stated = getattr(self.tokenizer, "model_max_length", None)
+        limits = [] if stated is None or stated >= NO_LIMIT else [int(stated)]
+        modules = self.model.named_modules()
+        tables = (module for name, module in modules if name.endswith("position_embeddings"))
+        padding = next((table.padding_idx for table in tables if isinstance(table, nn.Embedding)), None)
+        reserved = 0 if padding is None else padding + 1  # RoBERTa numbers tokens from there
+        config = self.model.config.get_text_config()
+        for name in ("max_position_embeddings", "max_encoder_position_embeddings"):
+            positions = getattr(config, name, None)
+            if isinstance(positions, int) and positions > 0:
+                limits.append(positions - reserved)
+        return min(limits, default=None)
 
     @property
     def prompts(self) -> Mapping[str, str]:
@@ -198,19 +194,15 @@ class Checkpoint:
     def inputs(self, given: Mapping[str, Tensor]) -> dict[str, Any]:
         """Make the keyword arguments of a forward pass from the tensors of a batch."""
         device, dtype = self.device, self.body.dtype
-        inputs: dict[str, Any] = {name: tensor.to(device) for name, tensor in given.items()}
         # Not every model converts pixels and samples itself.
-        inputs |= {name: tensor.to(dtype) for name, tensor in inputs.items() if tensor.is_floating_point()}
-        if self.modality == BOTH:
-            inputs = flatten_pairs(inputs)
-        else:
-            self._complete(inputs)
+        inputs: dict[str, Any] = {
+            name: tensor.to(device, dtype if tensor.is_floating_point() else tensor.dtype)
+            for name, tensor in given.items()
+        }
         if all("use_cache" in list_forward_parameters(type(part)) for part in (self.model, self.runner)):
             inputs["use_cache"] = False  # nobody asks for keys and values again
-        return inputs
-
-    def _complete(self, inputs: dict[str, Any]) -> None:
-        """Leave out what the model does not take, and add what it takes beside."""
+        if self.modality == BOTH:
+            return inputs
         types = inputs.pop("token_type_ids", None)
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
             known = getattr(self.body.config, "type_vocab_size", None)
@@ -225,30 +217,14 @@ class Checkpoint:
             inputs.pop("decoder_input_ids", None)
         if self.model_type in GUESS_PADDING and "input_ids" in inputs:
             inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
-        for name in list_forward_parameters(type(self.body)) & DEFAULTS.keys() - inputs.keys():
-            if (value := DEFAULTS[name](self.body, inputs)) is not None:
-                inputs[name] = value
+        wanted = list_forward_parameters(type(self.body)) - inputs.keys()
+        return inputs | make_defaults(self.body, wanted, inputs)
 
 
 def strip_head(model: PreTrainedModel) -> PreTrainedModel:
     """Get a model without its task head."""
     base: Any = model.base_model  # of DINOv3 its layers, which take no image
     return base if list_modalities(type(base)) else model
-
-
-def find_longest_input(model: PreTrainedModel, tokenizer: Tokenizer) -> int | None:
-    """Find the most tokens a model takes: the least of what tokenizer and positions allow."""
-    stated = getattr(tokenizer, "model_max_length", None)
-    limits = [] if stated is None or stated >= NO_LIMIT else [int(stated)]
-    named = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
-    padding = next((table.padding_idx for table in named if isinstance(table, nn.Embedding)), None)
-    reserved = 0 if padding is None else padding + 1  # RoBERTa numbers tokens from there
-    config = model.config.get_text_config()
-    for name in ("max_position_embeddings", "max_encoder_position_embeddings"):
-        positions = getattr(config, name, None)
-        if isinstance(positions, int) and positions > 0:
-            limits.append(positions - reserved)
-    return min(limits, default=None)
 
 
 def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
@@ -268,33 +244,35 @@ def is_cut_short(requested: int | None, checkpoint: Checkpoint) -> bool:
     return requested is None and checkpoint.embedded_length is not None
 
 
-def find_tower(name: str, model: PreTrainedModel, modality: str) -> str:
+def find_tower(model: PreTrainedModel, modality: str) -> str:
     """Name the submodule that reads one modality only: "" where the whole model is read.
 
     Whether it really does is for the dry run to find out.
     """
     base = strip_head(model)
-    modalities = list_modalities(type(base))
-    if len(modalities) > 1 and not model.config.is_encoder_decoder:
+    if len(list_modalities(type(base))) > 1 and not model.config.is_encoder_decoder:
         for path, part in base.named_modules():
             if path and isinstance(part, PreTrainedModel) and list_modalities(type(part)) == [modality]:
                 return path
-    _refuse_other(name, model.config.model_type, modalities, modality)
     return ""
 
 
 def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
     """Refuse a checkpoint that does not read what it will be given, as far as its type tells."""
-    kind: Any = MODEL_MAPPING.get(type(config), None)  # None of code that comes with the checkpoint
-    modalities = list_modalities(kind[0] if isinstance(kind, tuple) else kind) if kind else []
-    if modalities:
-        _refuse_other(name, config.model_type, modalities, modality)
-
-
-def _refuse_other(name: str, model_type: str, modalities: list[str], modality: str) -> None:
-    if modality in modalities:
+    if modality == BOTH:
+        if not reads_both(config):
+            raise UnsupportedModelError(
+                config.model_type,
+                f"{name} does not read an image as tokens in a text (image_token_id); give text alone, or a "
+                "folder of images",
+            )
         return
+    kind: Any = MODEL_MAPPING.get(type(config), None)
+    if kind is None:  # in code that comes with the checkpoint
+        return
+    modalities = list_modalities(kind[0] if isinstance(kind, tuple) else kind)
     if not modalities:
-        raise UnsupportedModelError(model_type, f"{name} reads neither text nor images nor sound")
-    read = " and ".join(_DATA[each][0] for each in modalities)
-    raise UsageError(f"{name} reads {read}; give {_DATA[modalities[0]][1]} with -d.")
+        raise UnsupportedModelError(config.model_type, f"{name} reads neither text nor images nor sound")
+    if modality not in modalities:
+        read = ["images" if each == "image" else each for each in modalities]
+        raise UsageError(f"{name} reads {' and '.join(read)}; give {read[0]} with -d.")

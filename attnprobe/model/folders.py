@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import ModelError, UsageError, first_line
-from attnprobe.files import try_writing
+from attnprobe.files import lies_in, try_writing
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
@@ -26,9 +27,6 @@ _ADAPTER_WEIGHTS = "adapter_model"
 #: Adapters that add tokens which no tokenizer gives, or that mix several models or layers of their own.
 OUTSIDE = {"PROMPT_TUNING", "MULTITASK_PROMPT_TUNING", "P_TUNING", "PREFIX_TUNING", "CPT", "CARTRIDGE"}
 OUTSIDE |= {"ADAPTION_PROMPT", "XLORA", "SHADOW"}
-#: How the files of tokenizers begin or end.
-_SPELLING = ("tokenizer", "vocab", "merges", "tokenization", "spiece", "sentencepiece", "tekken", "bpe")
-_MODELS = {".model", ".spm", ".tiktoken", ".bpe"}
 
 
 def read_json(path: Path) -> Any:
@@ -47,10 +45,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def damage_error(path: Path, name: str, error: object) -> ModelError:
     """Say which file of a checkpoint is damaged, and how."""
-    reason = first_line(error) if isinstance(error, BaseException) else str(error)
-    is_object = path.suffix == ".json" and path.name != MODULES
-    if is_object and path.is_file() and not isinstance(read_json(path), dict):
-        reason = "it holds no JSON object"
+    reason = first_line(error) if isinstance(error, BaseException) else error
     return ModelError(f"{path.name} of {name} is damaged: {reason}.")
 
 
@@ -58,43 +53,39 @@ def check_object(path: Path, name: str) -> dict[str, Any]:
     """Read a json file, if it is there; refuse one that holds no object."""
     content = read_json(path) if path.is_file() else {}
     if not isinstance(content, dict):
-        raise damage_error(path, name, "")
+        raise damage_error(path, name, "it holds no JSON object")
     return content
 
 
 def find_local_folder(name: str) -> Path | None:
     """Find the folder of a checkpoint, or None where the name is one of the hub."""
-    if not name.strip():
-        raise UsageError("The name of the model is blank; give a folder, or an id of the hub.")
-    try:
-        folder = Path(name).expanduser()
-        if folder.is_dir():
-            return folder
-        if folder.exists():
-            raise UsageError(f"{name} is a file; give the folder that holds config.json and the weights.")
-    except (OSError, RuntimeError) as error:  # such as a name too long
-        reason = getattr(error, "strerror", None) or first_line(error)
-        raise UsageError(f"{name} can't be the name of a folder: {reason.lower()}.") from error
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+    if name == DEMO:
+        return Path(__file__).parents[1] / DEMO
+    folder = os.path.expanduser(name)  # noqa: PTH111 - which takes any name, as its neighbours do
+    if os.path.isdir(folder):  # noqa: PTH112
+        return Path(folder)
+    if os.path.exists(folder) or name.startswith((".", "/", "~")) or name.count("/") > 1:  # noqa: PTH110
         raise UsageError(f"There is no folder {name}.")
     return None
 
 
 def check_config(folder: Path, name: str) -> None:
     if not (folder / CONFIG).is_file():
-        raise ModelError(f"{name} holds no config.json, so it is not a Hugging Face checkpoint.")
+        raise ModelError(f"{name} holds no config.json of a transformer, which attnprobe could read.")
 
 
 def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
     """List the weight files of a folder; refuse a folder that is no checkpoint, and pickles."""
     safe = sorted(path for path in folder.glob("*.safetensors") if path.stem.count(".") == 0)
-    pickled = sorted(folder.glob("pytorch_model*.bin"))
+    pickled, begin = sorted(folder.glob("pytorch_model*.bin")), "*"
     has_base = any(not path.name.startswith(_ADAPTER_WEIGHTS) for path in (*safe, *pickled))
-    _check_adapter(folder, name, has_base=has_base)
+    if (folder / ADAPTER).is_file():
+        _check_adapter(folder, name, has_base=has_base)
     if has_base or not (folder / ADAPTER).is_file():
         check_config(folder, name)
     else:  # of other names, peft would read none, and ask the hub for what the folder is called
-        safe, pickled = ([*folder.glob(_ADAPTER_WEIGHTS + end)] for end in (".safetensors", ".bin"))
+        begin = _ADAPTER_WEIGHTS
+        safe, pickled = ([*folder.glob(begin + end)] for end in (".safetensors", ".bin"))
     if safe or (pickled and allow_bin):
         return safe or pickled
     if pickled:
@@ -102,28 +93,21 @@ def find_weights(folder: Path, name: str, *, allow_bin: bool) -> list[Path]:
             f"{name} holds only pickled weights ({pickled[0].name}), which can run code when they are "
             "loaded; pass --allow-bin if you trust them."
         )
-    begin = "*" if (folder / CONFIG).is_file() else _ADAPTER_WEIGHTS
     raise ModelError(f"{name} holds no weights ({begin}.safetensors).")
 
 
 def _check_adapter(folder: Path, name: str, *, has_base: bool) -> None:
-    """Refuse a folder with an adapter that would not be read."""
-    if not (folder / ADAPTER).is_file():
-        return
-    described = check_object(folder / ADAPTER, name)
-    kind, of = str(described.get("peft_type")), described.get("base_model_name_or_path") or "its base model"
+    """Refuse an adapter that would not be read, but its base alone."""
+    kind = clean(str(check_object(folder / ADAPTER, name).get("peft_type")))
     if kind in OUTSIDE:
-        raise ModelError(
-            f"{name} holds an adapter ({kind}) that adds virtual tokens or other parts outside of the base "
-            f"model's layers, which attnprobe does not read; give {of} to ask the base without it."
-        )
-    if find_spec("peft") is None:  # without it, transformers would read the base alone
-        raise ModelError(f"{name} holds an adapter ({kind}) of {of}, and needs peft: pip install peft.")
-    if not has_base and (folder / CONFIG).is_file():
-        raise ModelError(
-            f"{name} holds an adapter ({kind}) of {of} beside a config.json without its weights; take the "
-            "config.json away to read the adapter on its base."
-        )
+        reason = "which adds virtual tokens or other parts outside of its base's layers; give the base alone"
+    elif find_spec("peft") is None:
+        reason = "which needs peft: pip install peft"
+    elif not has_base and (folder / CONFIG).is_file():
+        reason = "beside a config.json without its weights; take it away to read the adapter on its base"
+    else:
+        return
+    raise ModelError(f"{name} holds an adapter ({kind}), {reason}.")
 
 
 @dataclass(frozen=True)
@@ -141,13 +125,17 @@ class SentenceFolder:
     @property
     def settings(self) -> dict[str, Any]:
         """How the transformer reads texts."""
-        return next(filter(None, map(read_object, _list_settings_files(self.transformer))), {})
+        return next(filter(None, map(read_object, self.list_settings())), {})
 
     @property
     def scores_pairs(self) -> bool:
         """Whether it is a cross-encoder, which gives a score of two texts and no embedding of one."""
         task = self.settings.get("transformer_task")
         return self.described.get("model_type") == "CrossEncoder" or task == "sequence-classification"
+
+    def list_settings(self) -> list[Path]:
+        """List the settings of the transformer, which old folders name after its type."""
+        return sorted(self.transformer.glob("sentence_*_config.json"))
 
     def list_files(self) -> dict[str, Path]:
         """List what beside the transformer decides what an embedding is, by its path in the folder."""
@@ -160,7 +148,7 @@ class SentenceFolder:
         listed = read_json(self.root / MODULES)
         listed[0]["path"] = ""
         (target / MODULES).write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
-        copies = dict.fromkeys((self.root / WHOLE, *_list_settings_files(self.transformer)), target)
+        copies = dict.fromkeys((self.root / WHOLE, *self.list_settings()), target)
         for _, place in self.modules[1:]:
             if place:
                 copies |= dict.fromkeys(sorted((self.root / place).glob("*")), target / place)
@@ -176,34 +164,24 @@ def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
     if not (root / MODULES).is_file():
         return None
     listed = read_json(root / MODULES)
-    try:
-        modules = tuple((entry["type"], entry["path"]) for entry in listed)
-    except (TypeError, KeyError):
-        modules = ()
+    entries = listed if isinstance(listed, list) and all(isinstance(entry, dict) for entry in listed) else []
+    modules = tuple((entry.get("type"), entry.get("path")) for entry in entries)
     if not modules or not all(isinstance(text, str) for module in modules for text in module):
         raise damage_error(root / MODULES, name, "it lists no modules, each with a type and a path")
     if outside := [clean(path) for _, path in modules if not is_inside(root, path)]:
-        raise ModelError(
-            f"The {MODULES} of {name} names {outside[0]}, which is not inside the folder; take it from where "
-            "the model comes from."
-        )
+        raise ModelError(f"The {MODULES} of {name} names {outside[0]}, which is not inside the folder.")
     # Without these, texts would be read without their prompt, or to another length.
     folder = SentenceFolder(root, modules, check_object(root / WHOLE, name))
-    for path in _list_settings_files(folder.transformer):
-        longest = check_object(path, name).get("max_seq_length")
-        if longest is not None and (type(longest) is not int or longest < 1):
-            raise damage_error(path, name, f"max_seq_length is {longest!r}, and must be at least 1")
+    for path in folder.list_settings():
+        check_object(path, name)
     return folder
 
 
 def is_inside(root: Path, path: str | Path) -> bool:
     """Tell whether a path in a folder stays inside it, or in the hub's ``blobs``, links included."""
-    try:
-        home, place = root.resolve(), (root / path).resolve()
-    except (OSError, RuntimeError, ValueError):
-        return False
+    home = root.resolve()
     blobs = home.parents[1] / "blobs" if home.parent.name == "snapshots" else home
-    return place.is_relative_to(home) or place.is_relative_to(blobs)
+    return any(lies_in(root / path, folder) for folder in (home, blobs))
 
 
 def find_transformer(root: Path, name: str, adapter: str | None = None) -> tuple[Path, SentenceFolder | None]:
@@ -211,26 +189,11 @@ def find_transformer(root: Path, name: str, adapter: str | None = None) -> tuple
     sentences = read_sentence_folder(root, name)
     folder = root if sentences is None else sentences.transformer
     described = any((folder / file).is_file() for file in (CONFIG, ADAPTER))
-    if sentences is not None and not described:
-        kind, place = sentences.modules[0]
-        raise ModelError(
-            f"{name} is a folder of sentence-transformers, and its first module, {clean(kind)} in "
-            f"{clean(place) or 'the folder itself'}, is no transformer that is there; download all of it, "
-            "or give another model."
-        )
     inside = sorted(path.parent.name for path in folder.glob(f"*/{ADAPTER}"))
-    named = join_names(list(map(clean, inside))) if inside else "no named adapters"
-    if adapter is None and inside and not described:
-        raise UsageError(f"{name} holds the adapters {named}; choose one with --adapter.")
-    if adapter is not None and adapter not in inside:
-        raise UsageError(f"--adapter {clean(adapter)}: {name} has no such adapter; it holds {named}.")
+    if adapter not in inside and (adapter is not None or (inside and not described)):
+        named = join_names(list(map(clean, inside))) if inside else "none"
+        raise UsageError(f"--adapter: choose one of the adapters in {name}, which are {named}.")
     return folder if adapter is None else folder / adapter, sentences
-
-
-def _list_settings_files(folder: Path) -> list[Path]:
-    """List the settings of a transformer, which old folders name after its type."""
-    files = (path for path in folder.glob("sentence_*_config.json") if path.is_file())
-    return sorted(files, key=lambda path: (path.name != "sentence_bert_config.json", path))
 
 
 def list_descriptions(folder: Path) -> list[Path]:
@@ -241,10 +204,6 @@ def list_descriptions(folder: Path) -> list[Path]:
         for path in (*folder.glob("*"), *folder.glob("target_tokenizer/*"))
         if path.suffix in {".json", ".txt", ".model"} and path.is_file() and not path.name.startswith(skipped)
     )
-
-
-def holds_tokenizer(folder: Path) -> bool:
-    return any(path.name.startswith(_SPELLING) or path.suffix in _MODELS for path in folder.iterdir())
 
 
 def hash_file(path: Path) -> str:
@@ -259,18 +218,13 @@ def check_free(folder: Path, *, overwrite: bool) -> Path:
         target = folder.expanduser().resolve()
         if not target.exists():
             try_writing(next(parent for parent in target.parents if parent.exists()))
-            return target
-        if not any(target.iterdir()):
-            return target
+        elif any(target.iterdir()):
+            if not overwrite:
+                raise UsageError(f"{folder} exists; choose another folder or pass --overwrite.")
+            if not (target / RECORD).is_file():  # nobody meant to lose anything else
+                raise UsageError(f"{folder} is no pruned checkpoint and stays; choose another folder.")
     except (OSError, RuntimeError) as error:
         raise write_error(folder, error) from error
-    if not overwrite:
-        raise UsageError(f"{folder} exists; choose another folder or pass --overwrite.")
-    if not (target / RECORD).is_file():  # nobody meant to lose anything else
-        raise UsageError(
-            f"{folder} holds no {RECORD}, so it is no pruned checkpoint and is not replaced; "
-            "choose another folder."
-        )
     return target
 
 

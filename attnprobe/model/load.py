@@ -1,11 +1,11 @@
 """Loading a checkpoint from the package, a folder or the hub, and what guards against files of strangers."""
 
-import logging
 import os
 from typing import Any
 
 import torch
 import transformers
+from torch import nn
 
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import NoTokenizer
@@ -13,20 +13,15 @@ from attnprobe.errors import ModelError, UsageError
 from attnprobe.model import lean
 from attnprobe.model.adapters import read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
-from attnprobe.model.configuration import (
-    describe_unread_layers,
-    load_tokenizers,
-    read_config,
-    refuse_unseeing,
-)
+from attnprobe.model.configuration import describe_unread_layers
 from attnprobe.model.embedding import Embedding, choose_prompts
-from attnprobe.model.locate import CheckpointFiles, DeviceMap, LoadOptions, locate
+from attnprobe.model.locate import DeviceMap, LoadOptions, locate
 from attnprobe.model.processing import load_processor
-from attnprobe.model.pruning import is_physical, load_stored, read_kept_heads, silence_transformers
-from attnprobe.model.quantisation import Quantisation, find_packing, place_weights
+from attnprobe.model.pruning import read_kept_heads
+from attnprobe.model.quantisation import describe_quantisation, find_packing, place_weights
 from attnprobe.model.quirks import refuse_by_name
 from attnprobe.model.random_weights import randomise_weights
-from attnprobe.model.task_heads import TaskHead, Weights, infer_head, read_weights
+from attnprobe.model.task_heads import TaskHead, read_weights
 from attnprobe.table.cells import clean
 
 
@@ -48,49 +43,51 @@ def load_checkpoint(
         AttnprobeError: With one sentence on what is wrong and what to do.
     """
     options = options or LoadOptions()
-    spread = build_device_map_options(options.device_map, options.device)
-    device, dtype = find_device(options.device), getattr(torch, options.dtype)
+    spread = _build_device_map_options(options.device_map, options.device)
+    device = _find_device(options.device)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     files = locate(name, options)
-    name, base = files.label, files.base or files
-    sentences, scores_pairs = files.sentences, files.sentences is not None and files.sentences.scores_pairs
+    name, base, sentences = files.label, files.base or files, files.sentences
+    scores_pairs = sentences is not None and sentences.scores_pairs
     embeds = sentences is not None and not scores_pairs and modality == TEXT
     choose_prompts(sentences.described if sentences and embeds else {}, options.prompt, name)
     if files.base is not None and spread:
         raise UsageError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
     trust = {"trust_remote_code": options.trust_remote_code}
-    shared = {**trust, "local_files_only": True}
-    config = read_config(base.folder, name, **trust)
+    config = files.config
     refuse_by_name(config.model_type)
     kept = read_kept_heads(base.folder, name, config)
-    if kept is not None and (files.base is not None or spread):
-        reason = "fits no adapter" if files.base is not None else "can't be spread over devices"
-        raise UsageError(f"{name} is physically pruned, and {reason}; take the model before pruning.")
-    if modality == BOTH:
-        refuse_unseeing(name, config)
-    else:
-        check_modality(name, config, modality)
-    spelling = (files.tokenizer_folder, name, config.model_type)
+    check_modality(name, config, modality)
     tokenizer = target_tokenizer = None
-    if modality in {TEXT, BOTH}:
-        tokenizer, target_tokenizer = load_tokenizers(*spelling, **trust)
+    if modality in {TEXT, BOTH} or config.is_encoder_decoder:
+        tokenizer, target_tokenizer = files.tokenizers
+    shared = {**trust, "local_files_only": True}
     processor = load_processor(modality, base.folder, name, config, tokenizer, **shared)
-    how = {"dtype": dtype, "use_safetensors": base.weights[0].suffix == ".safetensors", **shared}
-    how |= spread or place_weights(config, device)
-    weights = _read(files, name, config, heads, force=force_head, **how)
+    how = {"dtype": getattr(torch, options.dtype), **shared, **(spread or place_weights(config, device))}
+    how["use_safetensors"] = base.weights[0].suffix == ".safetensors"
+    if files.base is None:
+        weights = read_weights(base.folder, name, config, heads, force=force_head, **how)
+    else:
+        weights = read_with_adapter(files, config, heads, force=force_head, **how)
     model: Any = weights.model if spread else weights.model.to(device)  # type: ignore[arg-type]
     model = model.eval().requires_grad_(False)
-    tower = find_tower(name, model, TEXT if modality == BOTH else modality)
-    if tokenizer is None and config.is_encoder_decoder and not tower:
-        tokenizer = load_tokenizers(*spelling, **trust)[0]
-    quantisation = Quantisation.of(model)
+    vars(model.config).pop("pruned_heads", None)  # which are on record as ours are
+    _refuse_infinite(name, model)
+    quantisation = describe_quantisation(model)
+    origin = {**files.origin, "model_type": config.model_type, "dtype": options.dtype, **trust}
+    origin |= files.hashes
+    if files.base is not None:
+        kind = clean(str(files.adapter.get("peft_type")))
+        origin |= {"adapter": kind, "base": {**base.origin, **base.hashes}}
+    if quantisation:
+        origin["quantisation"] = quantisation
     lean.settle()
     checkpoint = Checkpoint(
         name,
         model,
         tokenizer or NoTokenizer(name),
-        _record(files, config.model_type, quantisation),
+        origin,
         weights.unused,
         weights.missing,
         base.folder,
@@ -98,7 +95,7 @@ def load_checkpoint(
         target_tokenizer,
         modality=modality,
         processor=processor,
-        tower=tower,
+        tower=find_tower(model, TEXT if modality == BOTH else modality),
         kept=kept,
         quantisation=quantisation,
         scores_pairs=scores_pairs,
@@ -111,50 +108,14 @@ def load_checkpoint(
     return checkpoint if seed is None else randomise_weights(checkpoint, seed)
 
 
-def _read(
-    files: CheckpointFiles, name: str, config: Any, heads: tuple[TaskHead, ...], *, force: bool, **how: Any
-) -> Weights:
-    """Read weights, with those of an adapter, and refuse what is no number."""
-    folder = (files.base or files).folder
-    if is_physical(folder):
-        with silence_transformers():
-            pruned = load_stored(folder, name, how["dtype"])
-        head = infer_head(pruned)
-        if force and head not in heads:
-            raise UsageError(
-                f"{name} is physically pruned, and no other head can be made up for it; leave out "
-                "--force-head."
-            )
-        weights = Weights(pruned, head if head in heads else None, (), ())
-    elif files.base is None:
-        weights = read_weights(folder, name, config, heads, force=force, **how)
-    else:
-        weights = read_with_adapter(files, config, heads, force=force, **how)
-    vars(weights.model.config).pop("pruned_heads", None)  # which are on record as ours are
-    for key, weight in weights.model.named_parameters():
+def _refuse_infinite(name: str, model: nn.Module) -> None:
+    for key, weight in model.named_parameters():
         # Those on disk or quantised are seen as they run.
         if not weight.is_meta and not find_packing(weight) and not bool(torch.isfinite(weight).all()):
             raise ModelError(f"{name}: the weight {key} holds NaN or infinite numbers.")
-    return weights
 
 
-def _record(files: CheckpointFiles, model_type: str, quantisation: Quantisation | None) -> dict[str, Any]:
-    """Record where a checkpoint came from and how it was read."""
-    options, base = files.options, files.base
-    record: dict[str, Any] = {
-        **files.origin,
-        "model_type": model_type,
-        "dtype": options.dtype,
-        "trust_remote_code": options.trust_remote_code,
-        **files.hashes,
-    }
-    if base is not None:
-        kind = clean(str(files.adapter.get("peft_type")))
-        record |= {"adapter": kind, "base": {**base.origin, **base.hashes}}
-    return record | ({} if quantisation is None else {"quantisation": quantisation.name})
-
-
-def build_device_map_options(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
+def _build_device_map_options(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
     """Build the options of ``from_pretrained`` for a device map; none without one."""
     if device_map is None:
         return {}
@@ -162,12 +123,10 @@ def build_device_map_options(device_map: DeviceMap | None, device: str) -> dict[
         raise UsageError(f"--device-map spreads the model over all devices; leave out --device {device}.")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError("--device-map takes all devices for one process; start it without torchrun.")
-    # That weights lie elsewhere is no news to who asked for it; tables and doctor say where.
-    logging.getLogger("accelerate.big_modeling").setLevel(logging.ERROR)
     return {"device_map": device_map}
 
 
-def find_device(name: str) -> torch.device:
+def _find_device(name: str) -> torch.device:
     """Resolve "auto" and refuse devices that are not there."""
     if name == "auto":
         if torch.cuda.is_available():
@@ -179,8 +138,7 @@ def find_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device).tolist()  # which meta has no numbers for
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-        apple = ["mps"] if torch.backends.mps.is_available() else []
-        there = " or ".join(["auto", "cpu", *gpus, *apple])
-        raise UsageError(f"There is no device {name!r} on this machine; use {there}.") from error
+        raise UsageError(
+            f"There is no device {name!r} on this machine; use auto or cpu, or cuda:0 where there is a GPU."
+        ) from error
     return device

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from glob import escape
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from attnprobe.model.folders import (
     find_transformer,
     find_weights,
     hash_file,
-    holds_tokenizer,
     list_descriptions,
     read_object,
     read_sentence_folder,
@@ -33,13 +31,8 @@ DeviceMap = str | dict[str, Any]
 #: What describes a checkpoint, and is fetched from the top level of a hub repository beside its weights.
 _WANTED = ["*.json", "*.txt", "*.model"]
 _SHARDS_OF_OTHERS = "*.*.safetensors"
-#: What must be alike in the configurations of one training run, and what a person calls it.
-_SHAPE = {
-    "model_type": "type",
-    "num_hidden_layers": "layers",
-    "num_attention_heads": "heads a layer",
-    "hidden_size": "size",
-}
+#: What must be alike in the configurations of one training run.
+_SHAPE = ("model_type", "num_hidden_layers", "num_attention_heads", "hidden_size")
 
 
 @dataclass(frozen=True)
@@ -77,7 +70,7 @@ class CheckpointFiles:
     @property
     def full_name(self) -> str:
         """Its name in sentences, with its revision."""
-        return f"{self.name} at {self.options.revision}" if self.options.revision else self.name
+        return f"{self.label} at {self.options.revision}" if self.options.revision else self.label
 
     @property
     def label(self) -> str:
@@ -109,11 +102,6 @@ class CheckpointFiles:
             hashes["modules"] = {name: hash_file(path) for name, path in self.sentences.list_files().items()}
         return hashes
 
-    @property
-    def tokenizer_folder(self) -> Path:
-        """That of an adapter's base where the adapter has no tokenizer."""
-        return self.folder if self.base is None or holds_tokenizer(self.folder) else self.base.folder
-
     @cached_property
     def config(self) -> Any:
         """Its configuration; of an adapter, that of its base."""
@@ -127,12 +115,14 @@ class CheckpointFiles:
         return read_config(self.folder, self.full_name, trust_remote_code=self.options.trust_remote_code)
 
     @cached_property
-    def vocabulary(self) -> dict[str, int]:
+    def tokenizers(self) -> tuple[Any, Any]:
+        """Its tokenizer, or that of an adapter's base; and that of targets, where it is another."""
         from attnprobe.model.configuration import load_tokenizers
 
-        place = (self.tokenizer_folder, self.full_name, self.config.model_type)
-        tokenizer: Any = load_tokenizers(*place, trust_remote_code=self.options.trust_remote_code)[0]
-        return tokenizer.get_vocab()
+        is_there = (self.folder / "tokenizer_config.json").is_file()
+        folder = self.folder if self.base is None or is_there else self.base.folder
+        options = {"trust_remote_code": self.options.trust_remote_code}
+        return load_tokenizers(folder, self.full_name, self.config.model_type, **options)
 
 
 def locate(name: str, options: LoadOptions, *, weights: bool = True) -> CheckpointFiles:
@@ -143,12 +133,6 @@ def locate(name: str, options: LoadOptions, *, weights: bool = True) -> Checkpoi
     Raises:
         AttnprobeError: When there is none, or it is no checkpoint.
     """
-    try:
-        name.encode()
-    except UnicodeEncodeError:  # bytes of the command line that are no UTF-8
-        raise UsageError(
-            f"The name {name!r} is no UTF-8, and tokenizers open no such folder; rename it."
-        ) from None
     files = CheckpointFiles(name, options, *_find(name, options, weights=weights))
     if not (files.folder / CONFIG).is_file():
         files = replace(files, adapter=read_object(files.folder / ADAPTER))
@@ -163,11 +147,6 @@ def _find(
     name: str, options: LoadOptions, *, weights: bool
 ) -> tuple[Path, dict[str, Any], SentenceFolder | None]:
     """Find the folder of a transformer or an adapter, its origin, and the folder around it."""
-    if name == DEMO:
-        for option in ("adapter", "revision"):
-            if getattr(options, option) is not None:
-                raise UsageError(f"{DEMO} is within attnprobe and has no {option}; leave out --{option}.")
-        return Path(str(resources.files("attnprobe") / DEMO)), {"folder": "attnprobe/demo"}, None
     if (root := find_local_folder(name)) is not None:
         origin = {"folder": root.resolve().name}
     else:
@@ -188,10 +167,9 @@ def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
         is_here = os.path.isdir(os.path.expanduser(name))  # noqa: PTH111, PTH112 - which take any name
         # An adapter of the hub chooses no folder, be it of somebody else's machine or here by chance.
         if name != DEMO and ((hub and (is_path or is_here)) or (is_path and not is_here)):
-            reason = "which is a folder of another machine" + (", and not here" if not hub else "")
-            reason = reason if is_path else "and a folder here has this name, too"
             raise ModelError(
-                f"The adapter {files.name} was trained on {clean(name)}, {reason}; name its base with --base."
+                f"The adapter {files.name} was trained on {clean(name)}, which is or may be a folder of "
+                "another machine; name its base with --base."
             )
     revision = revision if isinstance(revision, str) else None
     options = replace(files.options, revision=revision, base=None, adapter=None)
@@ -212,29 +190,22 @@ def find_run(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> lis
     ]
     for other in others:
         configs = [files.config.get_text_config() for files in (first, other)]
-        for key, words in _SHAPE.items():
-            ours, theirs = (getattr(config, key, None) for config in configs)
-            if ours != theirs:
-                raise UsageError(
-                    f"{first.full_name} and {other.full_name} differ in their {words} ({ours} and {theirs}); "
-                    "give checkpoints of one training run."
-                )
-        if other.vocabulary != first.vocabulary:
+        differing = [name for name in _SHAPE if len({getattr(config, name, None) for config in configs}) > 1]
+        vocabularies = [files.tokenizers[0].get_vocab() for files in (first, other)]
+        if not differing and vocabularies[0] != vocabularies[1]:
+            differing = ["tokenizers, which read the texts differently"]
+        if differing:
             raise UsageError(
-                f"{first.full_name} and {other.full_name} have different tokenizers, which read the texts "
-                "differently; give checkpoints with one tokenizer."
+                f"{first.full_name} and {other.full_name} differ in their {differing[0]}; give checkpoints "
+                "of one training run."
             )
     return checkpoints
 
 
 def _download(name: str, options: LoadOptions, *, weights: bool) -> Path:
     """Fetch a checkpoint, or its adapter; of sentence-transformers, only the folders of its modules."""
-    wanted = [
-        *_WANTED,
-        *(["*.safetensors"] if weights else []),
-        *(["*.bin"] if weights and options.allow_bin else []),
-        *(["*.py"] if options.trust_remote_code else []),
-    ]
+    wanted = [*_WANTED, *["*.safetensors"] * weights, *["*.bin"] * (weights and options.allow_bin)]
+    wanted += ["*.py"] * options.trust_remote_code
     if options.adapter is not None:
         return _fetch(name, options, [f"{escape(options.adapter)}/{pattern}" for pattern in wanted], [])
     root = _fetch(name, options, wanted, ["*/*", _SHARDS_OF_OTHERS])
@@ -247,19 +218,17 @@ def _download(name: str, options: LoadOptions, *, weights: bool) -> Path:
 
 
 def _fetch(name: str, options: LoadOptions, wanted: list[str], ignored: list[str]) -> Path:
-    from huggingface_hub import constants, errors, snapshot_download
+    from huggingface_hub import errors, snapshot_download
 
-    reason = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else "the hub can't be reached"
-    away = f"{name!r} is neither a folder here nor in the local cache, and {reason}."
+    nowhere = f"{name!r} is neither a folder here nor "
     sentences = {
-        errors.HFValidationError: f"{name!r} is neither a folder here nor a possible name on the hub.",
         errors.GatedRepoError: f"{name} is gated: ask for access on its page, then set HF_TOKEN or run "
         "`hf auth login`.",
         errors.RevisionNotFoundError: f"{name} has no revision {options.revision!r}.",
-        errors.RepositoryNotFoundError: f"{name!r} is neither a folder here nor a checkpoint on the hub (for "
-        "a private one set HF_TOKEN).",
-        errors.LocalEntryNotFoundError: away,
-        errors.OfflineModeIsEnabled: away,
+        errors.RepositoryNotFoundError: nowhere + "a checkpoint on the hub (for a private one set HF_TOKEN).",
+        errors.HFValidationError: nowhere + "a possible name on the hub.",
+        (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError): nowhere
+        + "in the local cache, and the hub can't be reached, or HF_HUB_OFFLINE is set.",
     }
     try:
         how: dict[str, Any] = {"allow_patterns": wanted, "ignore_patterns": ignored}

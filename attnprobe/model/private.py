@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -77,14 +78,8 @@ def unwrap_compiled(module: nn.Module) -> nn.Module | None:
 
 
 def keep_children(module: nn.Module) -> Callable[[], None]:
-    """Save the submodules of a module; returns what puts them back, in their order, in place of others."""
-    children = dict(module._modules)
-
-    def put_back() -> None:
-        module._modules.clear()
-        module._modules.update(children)
-
-    return put_back
+    """Save the submodules of a module; returns what puts them back in the place of others."""
+    return partial(module._modules.update, dict(module._modules))
 
 
 def count_writes(tensor: Tensor) -> int | None:

@@ -219,18 +219,3 @@ def load_processor(
         assert tokenizer is not None
         return SeeingProcessor.load(folder, name, config, tokenizer, **options)
     return Processor.load(modality, folder, **options)
-
-
-def find_sight(image: Tensor) -> Tensor:
-    """Find the last position that each token sees where the tokens of an image see each other.
-
-    Those of an ``image`` (batch, position) are side by side.
-
-    >>> find_sight(torch.tensor([[False, True, True, False, True]]))
-    tensor([[0, 2, 2, 3, 4]])
-    """
-    length = image.shape[1]
-    place = torch.arange(length, device=image.device).expand_as(image)
-    goes_on = image & torch.nn.functional.pad(image[:, 1:], (0, 1))
-    ends = place.masked_fill(goes_on, length)
-    return ends.flip(1).cummin(1).values.flip(1)

@@ -7,9 +7,7 @@ the stored weights (ours), or those that ``pruned_heads`` tells (transformers 4)
 import contextlib
 import copy
 import json
-import re
 import shutil
-import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -20,20 +18,16 @@ import torch
 import transformers
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.errors import AttnprobeError, ModelError, UsageError
+from attnprobe.errors import ModelError, UsageError
 from attnprobe.files import name_unfinished
 from attnprobe.model.configuration import read_config, weights_error
 from attnprobe.model.folders import RECORD, check_free, read_object, write_error
 from attnprobe.model.private import Conv1D, find_auto_class
-from attnprobe.model.quirks import FUSED, REMOVABLE, list_stored_layers
+from attnprobe.model.quirks import PROJECTION, REMOVABLE, list_stored_layers
 
-Shape = tuple[int, ...]
-#: The floating-point types that safetensors names, the widest first.
-_DTYPES = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 _MOST_HEADS = 10_000
 
 
@@ -45,7 +39,7 @@ def list_computed_heads(kept: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(int, np.flatnonzero(row))) or (0,) for row in kept)
 
 
-def is_physical(folder: Path) -> bool:
+def _is_physical(folder: Path) -> bool:
     """Tell whether a folder is marked as a physically smaller checkpoint of ours."""
     return read_object(folder / RECORD).get("physical") is True
 
@@ -56,7 +50,7 @@ def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] |
     Raises:
         ModelError: When the record contradicts itself, or heads of this type are not read back.
     """
-    if is_physical(folder):
+    if _is_physical(folder):
         record: Any = read_object(folder / RECORD)
         with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):  # whatever a file may say
             counts, removed = record["kept_per_layer"], record["removed"]
@@ -75,12 +69,12 @@ def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] |
     heads, layers = range(config.num_attention_heads), list_stored_layers(config)
     with contextlib.suppress(AttributeError, TypeError, ValueError):
         gone = _read_gone(config)
-        fits = gone.keys() <= {*layers} and all(lost <= {*heads} for lost in gone.values())
+        fits = gone.keys() <= {*layers} and all(lost < {*heads} for lost in gone.values())
         if fits and config.model_type in REMOVABLE:
             return np.array([[head not in gone.get(layer, ()) for head in heads] for layer in layers])
     raise ModelError(
         f"The config.json of {name} states pruned_heads, which are read of {', '.join(REMOVABLE)}, "
-        "with a list of heads for each layer; give the checkpoint from before its heads were removed."
+        "with a list of some heads for each layer; give the checkpoint from before its heads were removed."
     )
 
 
@@ -103,7 +97,7 @@ def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrai
             f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
         )
     with silence_transformers():
-        return load_stored(folder, str(folder), dtype)
+        return _load_stored(folder, str(folder), dtype)
 
 
 @contextlib.contextmanager
@@ -121,56 +115,44 @@ def silence_transformers() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def load_stored(folder: Path, name: str, dtype: torch.dtype | None) -> PreTrainedModel:
-    """Load the class that the configuration names, with Linears of the stored shapes if need be."""
-    if not _list_weight_files(folder):
-        raise ModelError(f"{name} holds no weights (model.safetensors).")
+def _load_stored(folder: Path, name: str, dtype: torch.dtype | None) -> PreTrainedModel:
+    """Load the class that the configuration names, every weight of it from the folder."""
     config = read_config(folder, name)
     if (architecture := find_class(config)) is None:
         raise ModelError(f"The config.json of {name} names no model class of transformers.")
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
     try:
-        if is_physical(folder):
-            stored = {key: shape for key, (_, shape) in _read_headers(folder).items()}
-            architecture = _derive_smaller(architecture, partial(_resize, stored=stored, name=name))
-        model, info = architecture.from_pretrained(
-            folder, config=config, dtype=dtype or "auto", output_loading_info=True, **options
-        )
-    except AttnprobeError:
-        raise
+        model, info = read_pretrained(architecture, folder, config, dtype=dtype or "auto", **options)
+        if others := {*info["missing_keys"], *info["unexpected_keys"]}:
+            raise ValueError(f"{min(others)} is not there, or has no place")
     except Exception as error:
         raise weights_error(folder, name, error) from error
-    for what, keys in (("lacks", info["missing_keys"]), ("has no place for", info["unexpected_keys"])):
-        if keys:
-            raise ModelError(f"The model of {name} {what} {len(keys)} weights (such as {min(keys)}).")
     return model.eval()
 
 
 def find_class(config: PreTrainedConfig) -> Any:
     """Find the class of transformers that a checkpoint says it was saved from; None for any other."""
-    named = config.architectures or [None]
-    kind = getattr(transformers, str(named[0]), None)
-    fits = isinstance(kind, type) and issubclass(kind, PreTrainedModel)
-    return kind if fits and isinstance(config, getattr(kind, "config_class", None) or ()) else None
+    kind = getattr(transformers, str((config.architectures or [None])[0]), None)
+    return kind if isinstance(kind, type) and issubclass(kind, PreTrainedModel) else None
 
 
-def _list_weight_files(folder: Path) -> list[Path]:
-    """List the files that transformers reads: the one whole, or else its parts."""
-    whole = folder / "model.safetensors"
-    return [whole] if whole.is_file() else sorted(folder.glob("model-*-of-*.safetensors"))
+def read_pretrained(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
+    """Read a model with ``from_pretrained``, its projections as small as those that are stored.
+
+    Returns:
+        The model, and what transformers says of its weights.
+    """
+    shrink: Callable[[Any], None] | None = None
+    if _is_physical(folder):
+        shrink = partial(_take_stored_shapes, folder=folder)
+    elif getattr(config, "pruned_heads", None):
+        shrink = partial(_remove_projections, config=config)
+    if shrink is not None:
+        kind = _derive_smaller(find_auto_class(kind, config), shrink)
+    return kind.from_pretrained(folder, config=config, output_loading_info=True, **options)
 
 
-def _read_headers(folder: Path) -> dict[str, tuple[str, Shape]]:
-    """Read the type and the shape of each stored weight, by its name."""
-    headers = {}
-    for file in _list_weight_files(folder):
-        with safe_open(file, framework="pt") as weights:
-            slices = {name: weights.get_slice(name) for name in weights.keys()}  # noqa: SIM118 - no mapping
-            headers |= {name: (one.get_dtype(), tuple(one.get_shape())) for name, one in slices.items()}
-    return headers
-
-
-def _derive_smaller(architecture: Any, resize: Callable[[Any], None]) -> Any:
+def _derive_smaller(architecture: Any, shrink: Callable[[Any], None]) -> Any:
     """Derive the architecture with projections that have other shapes as soon as it is built."""
 
     class Smaller(architecture):
@@ -178,62 +160,44 @@ def _derive_smaller(architecture: Any, resize: Callable[[Any], None]) -> Any:
 
         def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
             super().__init__(config, *arguments, **options)
-            resize(self)
+            shrink(self)
 
     Smaller.__name__ = architecture.__name__  # by which it is saved
     return Smaller
 
 
-def _resize(model: PreTrainedModel, stored: Mapping[str, Shape], name: str) -> None:
+def _take_stored_shapes(model: PreTrainedModel, folder: Path) -> None:
+    """Give each Linear the shape of its stored weight, whose name may begin with a prefix."""
+    prefix, stored = f"{model.base_model_prefix}.", dict[str, tuple[int, ...]]()
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, framework="pt") as weights:
+            for name in weights.keys():  # noqa: SIM118 - no mapping
+                stored[name.removeprefix(prefix)] = tuple(weights.get_slice(name).get_shape())
     for path, module in list(model.named_modules()):
-        shape = stored.get(f"{path}.weight", ())
+        shape = stored.get(f"{path.removeprefix(prefix)}.weight", ())
         if isinstance(module, nn.Linear) and len(shape) == 2 and shape != module.weight.shape:
             model.set_submodule(path, nn.Linear(shape[1], shape[0], bias=module.bias is not None))
     for path, parameter in model.named_parameters():
-        if stored.get(path, parameter.shape) != parameter.shape:
-            raise ModelError(
-                f"The weight {path} of {name} ({'x'.join(map(str, stored[path]))}) contradicts its "
-                "config.json: only a Linear that lost heads may differ from it."
-            )
-
-
-def load_removed(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
-    """Load a checkpoint whose heads transformers 4 removed, and what transformers says of its weights.
-
-    A layer that lost all its heads gets a first one of zeros, as in a physically smaller checkpoint.
-    """
-    smaller = _derive_smaller(find_auto_class(kind, config), partial(_remove_projections, config=config))
-    weights: dict[str, Tensor] = {}
-    for file in _list_weight_files(folder):
-        weights |= load_file(file)
-    for file in () if weights else sorted(folder.glob("pytorch_model*.bin")):
-        weights |= torch.load(file, map_location="cpu", weights_only=True)
-    width = config.hidden_size // config.num_attention_heads
-    for name, weight in weights.items():
-        if not weight.numel():
-            size = 3 * width if FUSED in name else width
-            weights[name] = weight.new_zeros([length or size for length in weight.shape])
-    return smaller.from_pretrained(
-        None, config=config, state_dict=weights, output_loading_info=True, **options
-    )
+        shape = stored.get(path.removeprefix(prefix), parameter.shape)
+        if shape != parameter.shape:  # before memory is taken for it
+            raise ValueError(f"{path} is {'x'.join(map(str, shape))} there")
 
 
 def _remove_projections(model: nn.Module, config: Any) -> None:
-    """Put smaller projections in the place of those whose heads are removed."""
-    gone, width = _read_gone(config), config.hidden_size // config.num_attention_heads
+    """Put smaller projections in the place of those whose heads transformers 4 removed."""
+    gone, heads = _read_gone(config), config.num_attention_heads
     for path, module in list(model.named_modules()):
-        match = re.search(REMOVABLE[config.model_type], path)
+        match = PROJECTION.search(path)
         if match is None:
             continue
         linear: Any = module
-        layer, output = int(match["layer"]), match["output"]
-        size = max(config.num_attention_heads - len(gone.get(layer, ())), 1) * width
+        size = config.hidden_size // heads * (heads - len(gone.get(int(match["layer"]), ())))
         if isinstance(linear, Conv1D):
             inside, outside = linear.weight.shape
-            smaller: Any = Conv1D(outside, size) if output else Conv1D(3 * size, inside)
+            smaller: Any = Conv1D(outside, size) if match["output"] else Conv1D(3 * size, inside)
             attention: Any = model.get_submodule(path.rpartition(".")[0])
             attention.split_size = size
-        elif output:
+        elif match["output"]:
             smaller = nn.Linear(size, linear.out_features)
         else:
             smaller = nn.Linear(linear.in_features, size, bias=linear.bias is not None)
@@ -254,9 +218,9 @@ def save_pruned(
     """Write what ``remove_heads`` made of a checkpoint, with tokenizer and record, whole or not at all.
 
     Of a model of sentence-transformers, what is beside the transformer is copied. Weights are stored in the
-    type in which the original's are, unless that would round them. What was written is read back and compared
-    before it gets its name. ``keep`` says which heads stayed (layer, head), and ``lacking`` those that there
-    never were; ``record`` is what else the record is to say, in JSON's terms.
+    shortest type that holds them exactly. What was written is read back and compared before it gets its name.
+    ``keep`` says which heads stayed (layer, head), and ``lacking`` those that there never were; ``record`` is
+    what else the record is to say, in JSON's terms.
     """
     target = check_free(folder, overwrite=overwrite)
     facts = {
@@ -265,12 +229,12 @@ def save_pruned(
         "kept_per_layer": keep.sum(1).tolist(),
     }
     text = json.dumps(facts | dict(record) | facts, indent=2, allow_nan=False) + "\n"
-    kinds = {kind for kind, _ in _read_headers(original.folder).values()} if original.folder else set()
-    stored = next((dtype for kind, dtype in _DTYPES.items() if kind in kinds), checkpoint.model.dtype)
     model: Any = copy.deepcopy(checkpoint.model)
     weights = [weight for weight in model.state_dict().values() if weight.is_floating_point()]
-    if all(torch.equal(weight.to(stored).to(weight.dtype), weight) for weight in weights):
-        model.to(stored)
+    for kind in (torch.bfloat16, torch.float16, torch.float32):
+        if all(torch.equal(weight.to(kind).to(weight.dtype), weight) for weight in weights):
+            model.to(kind)
+            break
     preparing = checkpoint.processor.inner if checkpoint.processor else checkpoint.tokenizer
     try:
         with silence_transformers(), _stage_folder(target) as staged:
@@ -282,11 +246,7 @@ def save_pruned(
             if original.sentences is not None:
                 original.sentences.copy_modules(staged)
             (staged / RECORD).write_text(text, encoding="utf-8")
-            mode = stat.S_IMODE((staged / RECORD).stat().st_mode)
-            for path in staged.rglob("*"):
-                if path.is_file():  # safetensors writes for the owner alone
-                    path.chmod(mode)
-            back = load_stored(staged, str(folder), model.dtype).state_dict()
+            back = _load_stored(staged, str(folder), model.dtype).state_dict()
             given = model.state_dict()
             equal = (torch.equal(back[key], weight.cpu()) for key, weight in given.items() if key in back)
             if back.keys() != given.keys() or not all(equal):
@@ -306,15 +266,12 @@ def _stage_folder(target: Path) -> Iterator[Path]:
     staged.mkdir()
     try:
         yield staged
-        if not target.exists():
+        before = staged.with_suffix(".old")
+        with contextlib.ExitStack() as undo:
+            if target.exists():
+                undo.callback(target.rename(before).rename, target)
             staged.rename(target)
-            return
-        before = target.rename(staged.with_suffix(".old"))
-        try:
-            staged.rename(target)
-        except BaseException:
-            before.rename(target)
-            raise
+            undo.pop_all()
         shutil.rmtree(before, ignore_errors=True)
     finally:
         shutil.rmtree(staged, ignore_errors=True)

@@ -3,21 +3,19 @@
 import contextlib
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attnprobe.errors import UsageError
-from attnprobe.model.lean import silence_loggers
 from attnprobe.model.private import Conv1D, find_compressor
 from attnprobe.table.cells import clean
 
 #: What is said of weights that models compute with and nobody else can read.
 PACKED = "its weights are quantised ({kind}) in a way that can't be undone, and only its attention is read"
 #: What models of plain weights are stored and computed in.
-_PLAIN = {"float64", "float32", "bfloat16", "float16"}
+_PLAIN = {torch.float64, torch.float32, torch.bfloat16, torch.float16}
 #: Methods whose packages take a GPU where there is one, whatever was asked for.
 _PLACED = {"bitsandbytes", "gptq", "awq"}
 
@@ -36,12 +34,11 @@ def place_weights(config: Any, device: torch.device) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def silence_packages(config: Any) -> Iterator[None]:
-    """Keep the packages that load quantised weights from printing bars, banners and what they miss."""
-    if not find_method(config):
-        yield
-        return
-    silence_loggers()
-    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+    """Keep the packages that load quantised weights from printing into what we print."""
+    with contextlib.ExitStack() as quiet:
+        if find_method(config):
+            quiet.enter_context(contextlib.redirect_stderr(io.StringIO()))
+            quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
         yield
 
 
@@ -51,27 +48,20 @@ def unpack_model(model: Any) -> None:
         compressor.decompress_model(model)
 
 
-def find_packing(weight: Any) -> str:
-    """Find how a quantised weight is packed, such as Int8Tensor or int8; "" where it is plain numbers."""
-    kind = type(weight).__name__
-    if kind not in {"Tensor", "Parameter"}:
-        return kind
-    stored = str(weight.dtype).removeprefix("torch.")
-    return "" if stored in _PLAIN else stored
+def find_packing(part: Any) -> str:
+    """Find how a weight, or that of a projection, is packed, such as Int8Tensor; "" for plain numbers."""
+    weight = part if isinstance(part, Tensor) else getattr(part, "weight", part)
+    if type(weight) not in {Tensor, nn.Parameter}:
+        return type(weight if isinstance(weight, Tensor) else part).__name__
+    return "" if weight.dtype in _PLAIN else str(weight.dtype).removeprefix("torch.")
 
 
 def is_packed(module: nn.Module) -> bool:
     """Tell whether a module is a projection whose weight is no plain matrix."""
-    if next(module.children(), None) is not None:  # an adapter is around one
+    if next(module.children(), None) is not None:  # an adapter is around it
         return False
     sized = all(type(getattr(module, f"{side}_features", None)) is int for side in ("out", "in"))
-    return sized and bool(describe_packing(module))
-
-
-def describe_packing(module: nn.Module) -> str:
-    """Name how the weight of a projection is packed."""
-    weight = getattr(module, "weight", None)
-    return find_packing(weight) if isinstance(weight, Tensor) else type(module).__name__
+    return sized and bool(find_packing(module))
 
 
 def is_projection(module: nn.Module) -> bool:
@@ -93,35 +83,16 @@ def read_weight(module: Any) -> Tensor | None:
     return plain if plain.shape == sizes and not find_packing(plain) else None
 
 
-@dataclass(frozen=True)
-class Quantisation:
-    """How the weights of a model are quantised: what its configuration names, and how they are packed now.
+def describe_quantisation(model: nn.Module) -> str:
+    """Name how weights are quantised: by what method, and how they are packed now; "" for plain ones."""
+    kinds = {find_packing(module) for module in model.modules() if is_packed(module)}
+    return ", ".join(filter(None, (find_method(getattr(model, "config", None)), *sorted(kinds))))
 
-    Either may be "". Its projections may round what they are given, so that the dry run compares as in half
-    precision.
-    """
 
-    method: str
-    packing: str
-
-    @classmethod
-    def of(cls, model: nn.Module) -> "Quantisation | None":
-        """Look into a model; None for one of plain weights."""
-        method = find_method(getattr(model, "config", None))
-        kinds = {describe_packing(module) for module in model.modules() if is_packed(module)}
-        return cls(method, ", ".join(sorted(kinds))) if method or kinds else None
-
-    @property
-    def name(self) -> str:
-        return ", ".join(filter(None, (self.method, self.packing)))
-
-    def describe(self) -> str:
-        """Say what is read of it."""
-        return f"{self.name}: weights are read dequantised or not at all; no gradients, no heads removed"
-
-    def check_gradients(self, model_type: str) -> None:
-        """Refuse derivatives, which projections that round pass on wrongly or not at all."""
+def refuse_gradients(checkpoint: Any) -> None:
+    """Refuse derivatives of quantised weights, whose projections pass them on wrongly or not at all."""
+    if checkpoint.quantisation:
         raise UsageError(
-            f"The gradients of {model_type!r} can't be told: it is quantised ({self.name}); use ablate (in "
-            "prune, --by ablation), which needs none."
+            f"The gradients of {checkpoint.model_type!r} can't be told: it is quantised "
+            f"({checkpoint.quantisation}); use ablate (in prune, --by ablation), which needs none."
         )

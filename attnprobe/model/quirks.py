@@ -1,12 +1,11 @@
 """Every fact about one type of model, of transformers 5.23, and the errors of models that can't be read.
 
 No other file names a type, or what only some types have (``tests/model/test_quirks.py`` looks for them):
-a fact is an entry of a table here, by ``config.model_type`` or by the name under which a model states it, and
-the code that acts on it imports the table. Undocumented names are in ``attnprobe.model.private``.
+facts are by ``config.model_type`` or by the name under which a model states them.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import accumulate
 from typing import Any
@@ -18,95 +17,47 @@ from attnprobe.errors import ModelError
 from attnprobe.model.private import keep_children
 
 _NO_MAP = "it has no attention map"
-
-#: ``config.model_type`` to the reason. Everything else is tried, and refused if the dry run fails.
-REFUSED = {
-    "fnet": f"{_NO_MAP}; it mixes tokens by Fourier transform",
-    "mra": f"{_NO_MAP}; it approximates attention at several resolutions",
-    "yoso": f"{_NO_MAP}; it samples attention by hashing",
-    "reformer": f"{_NO_MAP} over all keys; it attends within hash buckets",
-    "funnel": "its layers pool the queries, so that queries and keys no longer match tokens",
-    "diffllama": "its heads subtract one map from another, so that none of them is what they attend to",
-    "mobilevitv2": f"{_NO_MAP}; it weighs each token once, for all queries",
-    "swiftformer": f"{_NO_MAP}; it weighs each token once, for all queries",
-    "lxmert": (
-        "it reads words and regions that a detector found as two sequences, with layers of attention between "
-        "them; give another model"
+#: Types that are refused, by what is said of them; all others are tried, and refused if the dry run fails.
+_REASONS = {
+    f"{_NO_MAP}; it mixes tokens or weighs each once": "fnet mobilevitv2 mra swiftformer yoso",
+    f"{_NO_MAP} over all keys; it attends within blocks": "longt5 pegasus_x reformer",
+    "its layers pool the queries, so that queries and keys no longer match tokens": "funnel",
+    "its heads subtract one map from another, so that none of them is what they attend to": "diffllama",
+    "it reads words and regions as two sequences, with layers of attention between them": "lxmert",
+    "it reads characters, and most of its layers attend to spans of them that are no tokens": "canine",
+    "each of its layers takes two softmaxes, of the text and of its layout on a page": "lilt",
+    "its layers part an image into windows, and it does not give the maps of each": (
+        "clap_audio_model hiera maskformer-swin mobilevit"
     ),
-    "canine": "it reads characters, and most of its layers attend to spans of them that are no tokens",
-    "longt5": f"{_NO_MAP} over all keys; it attends within neighbouring blocks",
-    **dict.fromkeys(
-        ("encoder-decoder", "speech-encoder-decoder"),
-        "it holds two models; save the one that you ask as a checkpoint of its own, with its tokenizer "
-        "(EncoderDecoderModel.from_pretrained(...).encoder.save_pretrained(FOLDER))",
+    "it reads videos": "timesformer videomae vivit vjepa2",
+    "it holds two models; save its encoder, with its tokenizer or processor, as one of its own": (
+        "encoder-decoder speech-encoder-decoder vision-encoder-decoder"
     ),
-    "vision-encoder-decoder": (
-        "it holds two models; save the one that sees as a checkpoint of its own, with its processor "
-        "(VisionEncoderDecoderModel.from_pretrained(...).encoder.save_pretrained(FOLDER))"
-    ),
-    "lilt": "each of its layers takes two softmaxes, of the text and of its layout on a page",
-    **dict.fromkeys(
-        ("clap_audio_model", "hiera", "maskformer-swin", "mobilevit"),
-        "its layers part an image into windows, and it does not give the maps of each",
-    ),
-    **dict.fromkeys(("timesformer", "videomae", "vivit", "vjepa2"), "it reads videos; give another model"),
-    "pegasus_x": f"{_NO_MAP} over all keys; it attends within blocks and to global tokens of its own",
 }
-
-
-_TWO = "its image and its text are two sequences"
-_BEHIND = "its image stands behind the text without a token of it"
-_ALONE = "give text alone, or a folder of images"
-#: Models that read an image and a text, not as one sequence: ``config.model_type`` to the reason, and what
-#: to do.
-NOT_TOGETHER = {
-    "blip": f"{_TWO}, and its text looks at the image in layers between them; give a folder of images",
-    "bridgetower": f"{_TWO}, with layers of attention between them; give another model",
-    "flava": f"{_TWO}, which a third encoder reads together without saying where; {_ALONE}",
-    "git": "its image stands before the text without a token of it; give another model",
-    "kosmos-2": "a mask of its own says where its image is; give text alone",
-    "layoutlmv3": "its image is a page, of which it is told where each word stands; give text alone",
-    "vilt": f"{_BEHIND}; give another model",
-    "visual_bert": f"{_BEHIND}, as features that a detector found; give text alone",
-    "mllama": "its text looks at the image in layers whose keys are no tokens of the text; give text alone",
-}
-#: What is said of any other of them with a decoder beside an encoder.
-READS_ANOTHER_TEXT = "an encoder reads its image, and its decoder another text; give text alone"
-
+REFUSED = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+#: Models that read an image and a text, but not as one sequence in which a token stands for the image.
+NOT_TOGETHER = {"blip", "bridgetower", "flava", "git", "kosmos-2", "layoutlmv3", "mllama", "vilt"}
+NOT_TOGETHER |= {"visual_bert"}
 #: Types that take pad tokens in a text for padding where they are given no mask.
 GUESS_PADDING = frozenset({"flaubert", "t5gemma", "xlm"})
 
 Inputs = Mapping[str, Tensor]
 
 
-def _place_nowhere(body: Any, given: Inputs) -> Tensor | None:
-    """Where words stand on a page, which text does not say."""
-    ids = given.get("input_ids")
-    return None if ids is None else ids.new_zeros(*ids.shape, 4)
+def make_defaults(body: Any, wanted: Collection[str], given: Inputs) -> dict[str, Tensor]:
+    """Make those of the wanted inputs that are not what is read, of what is given."""
+    made, ids, pixels = {}, given.get("input_ids"), given.get("pixel_values")
+    if "bbox" in wanted and ids is not None:  # where words stand on a page, which text does not say
+        made["bbox"] = ids.new_zeros(*ids.shape, 4)
+    embedding = getattr(getattr(body, "embeddings", None), "patch_embeddings", None)
+    patches = getattr(embedding, "num_patches", 0)
+    if "noise" in wanted and pixels is not None and patches:  # by which ViTMAE shuffles them
+        order = torch.arange(patches, device=pixels.device, dtype=body.dtype)
+        made["noise"] = order.expand(len(pixels), -1)
+    if "pixel_attention_mask" in wanted and "spatial_shapes" in given:  # no patch of SigLIP 2 is padding
+        made["pixel_attention_mask"] = given["pixel_values"].new_ones(given["pixel_values"].shape[:2])
+    return made
 
-
-def _keep_patches(body: Any, given: Inputs) -> Tensor | None:
-    """By what ViTMAE shuffles patches: in their order, they stay."""
-    patches = getattr(getattr(getattr(body, "embeddings", None), "patch_embeddings", None), "num_patches", 0)
-    pixels = given.get("pixel_values")
-    if pixels is None or not patches:
-        return None
-    return torch.arange(patches, device=pixels.device, dtype=body.dtype).expand(len(pixels), -1)
-
-
-def _show_patches(body: Any, given: Inputs) -> Tensor | None:
-    """That no patch of SigLIP 2 is padding."""
-    if "spatial_shapes" not in given:
-        return None
-    return given["pixel_values"].new_ones(given["pixel_values"].shape[:2])
-
-
-#: What else a forward pass takes, made of the body and what it is given; nothing where that does not hold it.
-DEFAULTS: dict[str, Callable[[Any, Inputs], Tensor | None]] = {
-    "bbox": _place_nowhere,
-    "noise": _keep_patches,
-    "pixel_attention_mask": _show_patches,
-}
 
 #: Classes of encoders that are saved without the decoder that they were trained with.
 LONE_ENCODERS = frozenset({"T5EncoderModel", "MT5EncoderModel", "UMT5EncoderModel"})
@@ -116,21 +67,13 @@ EMBEDDING_ENCODERS = frozenset({"t5", "mt5", "umt5", "longt5"})
 MASKED_CLASSES = ("XLMWithLMHeadModel", "FlaubertWithLMHeadModel")  # of both kinds; nearly all are masked
 TRANSLATION_CLASSES = ("MTModel",)
 
-_BERT = r"encoder\.layer\.(?P<layer>\d+)\.attention\.(?:self\.(?:query|key|value)|(?P<output>output\.dense))$"
-#: Types whose heads transformers 4 could remove, and where the projections of their layers lie: what gives a
+#: Types whose heads transformers 4 could remove, and how they call the projections of a layer: what gives a
 #: head's queries, keys and values, or, as ``output``, what reads the heads.
-REMOVABLE = {
-    **dict.fromkeys(("bert", "camembert", "electra", "roberta", "xlm-roberta"), _BERT),
-    "albert": (
-        r"albert_layer_groups\.(?P<layer>\d+)\.albert_layers\.0\.attention\."
-        r"(?:query|key|value|(?P<output>dense))$"
-    ),
-    "distilbert": r"layer\.(?P<layer>\d+)\.attention\.(?:[qkv]_lin|(?P<output>out_lin))$",
-    "gpt2": r"h\.(?P<layer>\d+)\.attn\.(?:c_attn|(?P<output>c_proj))$",
-    "vit": r"layers\.(?P<layer>\d+)\.attention\.(?:[qkv]_proj|(?P<output>o_proj))$",
-}
-#: Of them, what the projection of queries, keys and values in one is called.
-FUSED = "c_attn"
+REMOVABLE = ("albert", "bert", "camembert", "distilbert", "electra", "gpt2", "roberta", "vit", "xlm-roberta")
+PROJECTION = re.compile(
+    r"\.(?P<layer>\d+)\.(?:albert_layers\.0\.)?att(?:n|ention)\.(?:self\.)?"
+    r"(?:query|key|value|[qkv]_lin|[qkv]_proj|c_attn|(?P<output>output\.dense|dense|out_lin|o_proj|c_proj))$"
+)
 
 
 def list_stored_layers(config: Any) -> list[int]:

@@ -1,4 +1,4 @@
-"""The same architecture with random weights, as a control: what is found there is found without training."""
+"""The same architecture with random weights, as a control for what its training brought."""
 
 import copy
 from dataclasses import replace
@@ -8,7 +8,6 @@ import torch
 from attnprobe.errors import UsageError, first_line
 from attnprobe.model.checkpoint import Checkpoint, list_devices
 from attnprobe.model.pruning import silence_transformers
-from attnprobe.model.quirks import UnsupportedModelError
 
 
 def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
@@ -18,37 +17,36 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
     as they were.
 
     Raises:
-        UsageError: For quantised weights, adapters in place, physically pruned models, and models spread over
-            devices.
-        UnsupportedModelError: For what can't be built of its configuration.
+        UsageError: For quantised weights, adapters in place, physically pruned models, models spread over
+            devices, and what can't be built of its configuration.
 
     References:
         Hewitt and Liang (2019), Designing and interpreting probes with control tasks.
     """
-    name, model, reason = checkpoint.name, checkpoint.model, ""
-    if checkpoint.quantisation is not None:
-        reason = f"its weights are quantised ({checkpoint.quantisation.name})"
-    elif checkpoint.kept is not None:
-        reason = "it is physically pruned, and its configuration does not say how"
-    elif list_devices(model):
-        reason = "it is spread over devices by --device-map"
-    if reason:
-        raise _make_error(name, reason)
+    name, model = checkpoint.name, checkpoint.model
+
+    def refuse(reason: str) -> UsageError:
+        return UsageError(f"{name} can't be built with random weights: {reason}; leave out --random-weights.")
+
+    if checkpoint.quantisation:
+        raise refuse(f"its weights are quantised ({checkpoint.quantisation})")
+    if checkpoint.kept is not None:
+        raise refuse("it is physically pruned, and its configuration does not say how")
+    if list_devices(model):
+        raise refuse("it is spread over devices by --device-map")
     try:
         with torch.random.fork_rng(devices=[]), torch.device("cpu"), silence_transformers():
             torch.manual_seed(seed)
             built = type(model)(copy.deepcopy(model.config))
     except Exception as error:  # whatever the code of a model does
-        raise UnsupportedModelError(
-            model.config.model_type,
-            f"{name} can't be built with random weights ({first_line(error)}); leave out --random-weights",
-        ) from error
+        raise refuse(first_line(error)) from error
     drawn, trained = dict(built.named_parameters()), dict(model.named_parameters())
     if any(key not in drawn or drawn[key].shape != weight.shape for key, weight in trained.items()):
-        raise _make_error(
-            name, "it has weights that its configuration knows nothing of; merge adapters first"
-        )
-    for key, weight in drawn.items():  # some are new, such as a pooler that the model was loaded without
+        raise refuse("it has weights that its configuration knows nothing of; merge adapters first")
+    for (
+        key,
+        weight,
+    ) in drawn.items():  # there are new ones, such as a pooler that the model was loaded without
         like = trained.get(key)
         weight.data = weight.data.to(model.device, model.dtype) if like is None else weight.data.to(like)
     for buffer in built.buffers():
@@ -63,7 +61,3 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
         missing=(),
         folder=None,
     )
-
-
-def _make_error(name: str, reason: str) -> UsageError:
-    return UsageError(f"{name} can't be built with random weights: {reason}; leave out --random-weights.")

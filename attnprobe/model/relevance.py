@@ -49,7 +49,7 @@ class Relevance(TorchFunctionMode):
     ) -> Any:
         """Apply the rule of a function, where gradients flow through it."""
         rule = _RULES.get(getattr(func, "__name__", "")) if torch.is_grad_enabled() else None
-        return func(*args, **(kwargs or {})) if rule is None else rule(func, args, kwargs or {})
+        return rule(func, *args, **(kwargs or {})) if rule else func(*args, **(kwargs or {}))
 
 
 class _Ruled(Function):
@@ -63,7 +63,7 @@ class _Ruled(Function):
         return ctx.back(gradients[0]), None
 
 
-def _source(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+def _source(func: Called, *args: Any, **kwargs: Any) -> Any:
     """Mark what an embedding or a projection makes of the model's input as computed."""
     value = func(*args, **kwargs)
     if value.requires_grad or not value.is_floating_point():
@@ -71,35 +71,28 @@ def _source(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
     return _Ruled.apply(_INPUT, lambda _: (value.detach(), torch.zeros_like))
 
 
-def _constant(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
-    return func(*map(_detach, args), **{name: _detach(value) for name, value in kwargs.items()})
+def _linear_in(place: int, *names: str) -> Called:
+    """Let relevance flow through one argument alone, by its place or its name; the others are constant."""
+
+    def apply(func: Called, *args: Any, **kwargs: Any) -> Any:
+        given = (value if at == place else _detach(value) for at, value in enumerate(args))
+        named = {key: value if key in names else _detach(value) for key, value in kwargs.items()}
+        return func(*given, **named)
+
+    return apply
 
 
-def _attention(func: Called, args: tuple[Any, ...], kwargs: Options) -> Tensor:
-    kept = {name: value if name == "value" else _detach(value) for name, value in kwargs.items()}
-    return func(*(one if place == 2 else _detach(one) for place, one in enumerate(args)), **kept)
+_constant = _linear_in(-1)
 
 
-def _quotient(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
-    if func.__name__ in {"__rtruediv__", "__rdiv__"}:
-        return func(_detach(args[0]), *args[1:])
-    return func(args[0], *map(_detach, args[1:]), **{name: _detach(one) for name, one in kwargs.items()})
-
-
-def _solution(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
-    """Take A for constant in A x = b, as the delta rule of linear attention solves it."""
-    named = {name: _detach(value) if name in {"A", "input"} else value for name, value in kwargs.items()}
-    return func(*map(_detach, args[:1]), *args[1:], **named)
-
-
-def _sum(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+def _sum(func: Called, *args: Any, **kwargs: Any) -> Any:
     """Take x + 1 for a constant, as in 1 + tanh(x); what is added to x + b has none of the relevance."""
     added = args[1] if len(args) > 1 else kwargs.get("other")
     number = isinstance(added, int | float) and added != 0
-    return _constant(func, args, kwargs) if number else func(*args, **kwargs)
+    return _constant(func, *args, **kwargs) if number else func(*args, **kwargs)
 
 
-def _product(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+def _product(func: Called, *args: Any, **kwargs: Any) -> Any:
     number = sum(map(_is_computed, _iterate_tensors((*args, *kwargs.values()))))
     value = func(*args, **kwargs)
     if number > 1:
@@ -107,13 +100,13 @@ def _product(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
     return value
 
 
-def _power(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
+def _power(func: Called, *args: Any, **kwargs: Any) -> Any:
     exponent = args[1] if len(args) > 1 else kwargs.get("exponent")
     positive = isinstance(exponent, int | float) and exponent > 0
-    return (_elementwise if positive else _constant)(func, args, kwargs)
+    return (_elementwise if positive else _constant)(func, *args, **kwargs)
 
 
-def _elementwise(func: Called, args: tuple[Any, ...], kwargs: Options) -> Tensor:
+def _elementwise(func: Called, *args: Any, **kwargs: Any) -> Tensor:
     """Keep f(x) / x constant; where x is 0, its limit."""
     options = {**kwargs, "inplace": False} if "inplace" in kwargs else kwargs
     given, *others = args or (options.pop("input"),)
@@ -181,19 +174,6 @@ def _normalize(
     return given / given.detach().norm(p, dim, keepdim=True).clamp_min(eps)
 
 
-def _with_arguments(rule: Called) -> Called:
-    """Call a rule as its function is called, where gradients flow into the function."""
-
-    def apply(func: Called, args: tuple[Any, ...], kwargs: Options) -> Any:
-        given = args[0] if args else kwargs["input"]
-        if not given.requires_grad:
-            return func(*args, **kwargs)
-        options = {name: value for name, value in kwargs.items() if name != "input"}
-        return rule(func, given, *args[1:], **options)
-
-    return apply
-
-
 def _detach(value: Any) -> Any:
     return value.detach() if isinstance(value, Tensor) and value.requires_grad else value
 
@@ -212,7 +192,7 @@ def _is_computed(tensor: Tensor) -> bool:
     if node is None:
         return False
     while True:
-        before = [one for one, _ in node.next_functions if one is not None]
+        before = [node for node, _ in node.next_functions if node is not None]
         if len(before) != 1:  # gates alone have nothing to meet
             return bool(before)
         node = before[0]
@@ -220,37 +200,25 @@ def _is_computed(tensor: Tensor) -> bool:
             return leaf is _INPUT
 
 
-_KINDS: dict[Called, tuple[str, ...]] = {
-    _source: ("embedding", "linear", "conv1d", "conv2d", "conv3d"),
-    _constant: (
-        *("softmax", "special_softmax", "softmin", "sigmoid", "sigmoid_", "special_expit", "hardsigmoid"),
-        *("exp", "exp_", "exp2", "softplus", "logsigmoid", "log", "logsumexp", "cos", "cosh"),
-        *("rsqrt", "rsqrt_", "reciprocal", "sqrt", "var", "std", "var_mean", "std_mean", "norm"),
-        *("vector_norm", "linalg_norm", "linalg_vector_norm"),
-    ),
-    _attention: ("scaled_dot_product_attention",),
-    _quotient: (
-        *("div", "div_", "divide", "divide_", "true_divide", "true_divide_"),
-        *("__truediv__", "__itruediv__", "__rtruediv__", "__div__", "__rdiv__"),
-    ),
-    _solution: ("linalg_solve_triangular", "linalg_solve"),
-    _sum: (
-        *("add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "subtract", "rsub"),
-        *("__sub__", "__rsub__", "__isub__"),
-    ),
-    _product: (
-        *("mul", "mul_", "multiply", "multiply_", "__mul__", "__rmul__", "__imul__"),
-        *("matmul", "__matmul__", "__rmatmul__", "mm", "bmm", "mv", "dot", "einsum", "tensordot", "outer"),
-    ),
-    _power: ("pow", "pow_", "__pow__", "float_power"),
-    _elementwise: (
-        *("gelu", "silu", "mish", "hardswish", "elu", "selu", "celu", "tanh", "tanhshrink", "softsign"),
-        *("erf", "sin", "sinh", "square", "expm1", "log1p"),
-    ),
-    _with_arguments(_gated_linear): ("glu",),
-    _with_arguments(_layer_norm): ("layer_norm",),
-    _with_arguments(_rms_norm): ("rms_norm",),
-    _with_arguments(_group_norm): ("group_norm",),
-    _with_arguments(_normalize): ("normalize",),
+_KINDS: dict[Called, str] = {
+    _source: "embedding linear conv1d conv2d conv3d",
+    _constant: "softmax special_softmax softmin sigmoid sigmoid_ special_expit hardsigmoid exp exp_ exp2 "
+    "softplus logsigmoid log logsumexp cos cosh rsqrt rsqrt_ reciprocal sqrt var std var_mean std_mean norm "
+    "vector_norm linalg_norm linalg_vector_norm",
+    _linear_in(2, "value"): "scaled_dot_product_attention",
+    _linear_in(0): "div div_ divide divide_ true_divide true_divide_ __truediv__ __itruediv__ __div__",
+    _linear_in(1): "__rtruediv__ __rdiv__",
+    _linear_in(1, "B", "other"): "linalg_solve_triangular linalg_solve",
+    _sum: "add add_ __add__ __radd__ __iadd__ sub sub_ subtract rsub __sub__ __rsub__ __isub__",
+    _product: "mul mul_ multiply multiply_ __mul__ __rmul__ __imul__ matmul __matmul__ __rmatmul__ mm bmm mv "
+    "dot einsum tensordot outer",
+    _power: "pow pow_ __pow__ float_power",
+    _elementwise: "gelu silu mish hardswish elu selu celu tanh tanhshrink softsign erf sin sinh square expm1 "
+    "log1p",
+    _gated_linear: "glu",
+    _layer_norm: "layer_norm",
+    _rms_norm: "rms_norm",
+    _group_norm: "group_norm",
+    _normalize: "normalize",
 }
-_RULES: dict[str, Called] = {name: rule for rule, names in _KINDS.items() for name in names}
+_RULES = {name: rule for rule, names in _KINDS.items() for name in names.split()}

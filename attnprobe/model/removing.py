@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnprobe.errors import UsageError, first_line
+from attnprobe.errors import first_line
 from attnprobe.model.check.projections import Projections, UnprunableModelError, find_projections
 from attnprobe.model.check.trace import TOLERANCE, draw_probe_inputs, relative_difference
 from attnprobe.model.checkpoint import Checkpoint
@@ -35,43 +35,30 @@ def remove_heads(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: b
     Raises:
         UnsupportedModelError: When the projections can't be found, or the copy is not exact or does not run.
     """
-    if checkpoint.quantisation is not None:
-        raise UnprunableModelError(
-            checkpoint.model_type,
-            f"its weights are quantised ({checkpoint.quantisation.name}); save the checkpoint that it was "
-            "made from, and quantise what is written",
-        )
-    projections, kept = find_projections(checkpoint), checkpoint.kept
-    heads = max(layer.heads for layer in projections) if kept is None else kept.shape[1]
-    if keep.dtype != np.bool_ or keep.shape != (len(projections), heads):
-        raise UsageError(
-            f"{checkpoint.name} has {len(projections)} layers of {heads} heads; say of each whether it stays."
-        )
+    if checkpoint.quantisation:
+        reason = f"it is quantised ({checkpoint.quantisation}); save it from before, and quantise the result"
+        raise UnprunableModelError(checkpoint.model_type, reason)
+    reason, projections = "", find_projections(checkpoint)
     present: Sequence[Sequence[int]] = [range(layer.heads) for layer in projections]
-    if kept is not None:
-        present = list_computed_heads(kept)
-
-    def refuse(reason: str) -> UnprunableModelError:
-        what = "made physically smaller" if physical else "zeroed"
-        advice = "; leave out --physical" if physical else ""
-        return UnprunableModelError(checkpoint.model_type, f"it can't be {what} exactly ({reason}){advice}")
-
-    if physical and kept is None and len({layer.heads for layer in projections}) > 1:
-        raise refuse("its layers have different numbers of heads")
-    if physical and any(layer.fused is None and len(layer.inputs) != 3 for layer in projections):
-        raise refuse("its heads share projections of queries, keys or values")
+    if checkpoint.kept is not None:
+        present = list_computed_heads(checkpoint.kept)
     smaller = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
-    for layer, numbers, stays in zip(projections, present, keep, strict=True):
-        output = smaller.body.get_submodule(layer.output)
-        if physical and not isinstance(output, nn.Linear):
-            raise refuse(f"its {layer.output} is a {type(output).__name__}")
-        (_shrink_layer if physical else _zero_heads)(smaller.body, layer, stays[list(numbers)])
-    try:
-        difference = _compare_with_gates(smaller, checkpoint, keep, present)
-    except Exception as error:  # whatever a model does with fewer heads than it counts on
-        raise refuse(first_line(error)) from error
-    if not difference <= TOLERANCE[max(checkpoint.body.dtype.itemsize, 4)] / _STRICTER:
-        raise refuse(f"it differs from the head mask by {difference:.1e}")
+    if physical and checkpoint.kept is None and len({layer.heads for layer in projections}) > 1:
+        reason = "its layers have different numbers of heads"
+    elif physical and any(layer.fused is None and len(layer.inputs) != 3 for layer in projections):
+        reason = "its heads share projections of queries, keys or values"
+    else:
+        try:
+            for layer, numbers, stays in zip(projections, present, keep, strict=True):
+                (_shrink_layer if physical else _zero_heads)(smaller.body, layer, stays[list(numbers)])
+            difference = _compare_with_gates(smaller, checkpoint, keep, present)
+            if not difference <= TOLERANCE[max(checkpoint.body.dtype.itemsize, 4)] / _STRICTER:
+                reason = f"it differs from the head mask by {difference:.1e}"
+        except Exception as error:  # whatever a model does with fewer heads than it counts on
+            reason = first_line(error)
+    if reason:
+        what, advice = ("made physically smaller", "; leave out --physical") if physical else ("zeroed", "")
+        raise UnprunableModelError(checkpoint.model_type, f"it can't be {what} exactly ({reason}){advice}")
     return smaller
 
 
@@ -97,6 +84,8 @@ def _shrink_layer(body: nn.Module, layer: Projections, stays: NDArray[np.bool_])
 @torch.no_grad()
 def _select(linear: Any, kept: Tensor, dim: int) -> None:
     """Keep some rows (dim 0) or columns (dim 1) of a projection."""
+    if not isinstance(linear, nn.Linear):
+        raise TypeError(f"it has a {type(linear).__name__} in place of a Linear")
     places = kept.nonzero().ravel().to(linear.weight.device)
     for name in ("weight", "bias")[: 2 - dim]:  # a bias goes with its row
         if (values := getattr(linear, name)) is not None:

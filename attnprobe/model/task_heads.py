@@ -12,7 +12,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from attnprobe.errors import ModelError
 from attnprobe.model.configuration import weights_error
 from attnprobe.model.private import list_tied_weights
-from attnprobe.model.pruning import find_class, load_removed
+from attnprobe.model.pruning import find_class, read_pretrained
 from attnprobe.model.quantisation import find_method, place_weights, silence_packages, unpack_model
 from attnprobe.model.quirks import LONE_ENCODERS, MASKED_CLASSES, TRANSLATION_CLASSES
 from attnprobe.table.cells import clean
@@ -74,6 +74,16 @@ class Weights:
         return [key for key in self.missing if key.startswith(prefix) and _OPTIONAL_WEIGHTS not in key]
 
 
+def find_head(name: str) -> TaskHead | None:
+    """Find the head that a class of transformers has, by its name."""
+    return next((head for head in TASK_HEADS if name.endswith(head.endings)), None)
+
+
+def _list_stated(config: Any) -> list[TaskHead]:
+    """List the heads that a checkpoint says it was trained with, of those that are known here."""
+    return [head for name in config.architectures or () if (head := find_head(str(name)))]
+
+
 def read_weights(
     folder: Path,
     name: str,
@@ -108,23 +118,15 @@ def read_weights(
     for head in dict.fromkeys((*stated, CAUSAL_LM, MASKED_LM, SEQ2SEQ)):
         weights = read(head)
         if weights is not None and not weights.needed:
-            body: Any = weights.model.base_model
+            encoder: Any = weights.model.base_model
             tied, prefix = list_tied_weights(weights.model), weights.model.base_model_prefix
             if all({key, f"{prefix}.{key}"} & tied for key in needed):  # stored as the head's
-                return Weights(body, None, (), weights.unused)
+                return Weights(encoder, None, (), weights.unused)
+    others = f"; its files hold others, such as {clean(base.unused[0])}" if base.unused else ""
     raise ModelError(
         f"{name} lacks {len(needed)} weight{'s' * (len(needed) > 1)} of its encoder (such as {needed[0]}), "
-        f"and numbers from freshly initialised weights would mean nothing{_describe_stored(needed, base)}."
+        f"and numbers from freshly initialised weights would mean nothing{others}."
     )
-
-
-def _describe_stored(needed: list[str], base: Weights) -> str:
-    """Name what is stored in place of a missing weight: the same behind a prefix, if there is such."""
-    for key in needed:
-        if stored := next((other for other in base.unused if other.endswith(f".{key}")), None):
-            prefix = clean(stored.removesuffix(key).removesuffix(f"{base.model.base_model_prefix}."))
-            return f"; {key} is stored as {clean(stored)}: save the weights without {prefix} before it"
-    return f"; its files hold others, such as {clean(base.unused[0])}" if base.unused else ""
 
 
 def _is_computed(key: str, base: Weights, other: Weights | None) -> bool:
@@ -132,21 +134,6 @@ def _is_computed(key: str, base: Weights, other: Weights | None) -> bool:
     weight = base.model.get_parameter(key)
     same = other is not None and torch.equal(weight, other.model.get_parameter(key))
     return same and bool((weight != weight.flatten()[0]).any())
-
-
-def find_stated_head(config: Any) -> TaskHead | None:
-    """Find the head that a checkpoint says it was trained with, if it is one that is known here."""
-    return next(iter(_list_stated(config)), None)
-
-
-def _list_stated(config: Any) -> list[TaskHead]:
-    stated = getattr(config, "architectures", None) or ()
-    return [head for name in stated for head in TASK_HEADS if str(name).endswith(head.endings)]
-
-
-def infer_head(model: PreTrainedModel) -> TaskHead | None:
-    """Infer the head of a model from the name of its class."""
-    return next((head for head in TASK_HEADS if type(model).__name__.endswith(head.endings)), None)
 
 
 def read_model(
@@ -159,18 +146,15 @@ def read_model(
     **options: Any,
 ) -> Weights | None:
     """Read a model in the class of one head, whatever weights it lacks; None where there is no such class."""
-    stated = [str(kind) for kind in config.architectures or ()]
-    body = "AutoModelForTextEncoding" if {*stated[:1]} & LONE_ENCODERS else "AutoModel"
-    kind = getattr(transformers, head.auto if head else body)
+    stated = {*(config.architectures or ())}
+    encoder = "AutoModelForTextEncoding" if stated & LONE_ENCODERS else "AutoModel"
+    kind = getattr(transformers, head.auto if head else encoder)
     if head is None and find_method(config):  # what is said of modules goes by their names in that class
         kind = find_class(config) or kind
     try:
         with torch.random.fork_rng(), silence_packages(config):
             torch.manual_seed(seed)
-            if getattr(config, "pruned_heads", None):
-                model, info = load_removed(kind, folder, config, **options)
-            else:
-                model, info = kind.from_pretrained(folder, config=config, output_loading_info=True, **options)
+            model, info = read_pretrained(kind, folder, config, **options)
             unpack_model(model)
     except Exception as error:
         if head is not None:  # no such head for this architecture, or shapes that do not fit
@@ -191,5 +175,5 @@ def find_trained_heads(folder: Path | None) -> list[str]:
         return []
     options |= place_weights(config, torch.device("cpu"))
     heads = _list_stated(config) or TASK_HEADS
-    read = {head.name: read_model(folder, folder.name, config, head, **options) for head in heads}
-    return [name for name, weights in read.items() if weights is not None and not weights.missing]
+    read = [(head.name, read_model(folder, folder.name, config, head, **options)) for head in heads]
+    return [name for name, weights in read if weights is not None and not weights.missing]

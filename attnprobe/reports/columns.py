@@ -52,9 +52,12 @@ def label_rows(table: HeadTable, names: Iterable[str]) -> list[str]:
     """Join some columns to a label for each row, leaving out those that are the same in all rows."""
     columns = []
     for name in names:
-        words = list(map(format_cell, read_cells(table, name)))
+        cells = read_cells(table, name)
+        words = list(map(format_cell, cells))
         if name not in _NAMES:
             words = [word.replace("_", " ") for word in words]
+        if all(isinstance(cell, int) for cell in cells):
+            words = [f"{name} {word}" for word in words]
         if len(set(words)) > 1:
             columns.append(words)
     return [join_labels(*words) for words in zip(*columns, strict=True)] or [""] * len(table)

@@ -1,13 +1,12 @@
 """How pictures look: three themes, and colour maps that survive colour blindness and grey print."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from attnprobe.errors import UsageError
 from attnprobe.table.cells import clean
-from attnprobe.table.naming import MIXED
 
 ThemeName = Literal["light", "dark", "paper"]
 
@@ -30,26 +29,6 @@ _DIVERGING_DARK = ("#9ecae1", "#4292c6", "#20588c", "#2b2e33", "#8f4a12", "#e670
 #: Okabe and Ito (2008), Color universal design; first those that stand out from the background.
 _ON_LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#f0e442")
 _ON_DARK = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#b3b3b3", "#0072b2")
-
-#: Of roles: kinds that are alike have hues that are alike; no two have the same colour and the same letter.
-ROLE_COLOURS: Mapping[str, str | None] = {
-    "previous": "#0072b2",
-    "next": "#56b4e9",
-    "self": "#7b6fd0",
-    "offset": "#a8c8f0",
-    "delimiter": "#f0c33c",
-    "rare words": "#d55e00",
-    "syntactic": "#009e73",
-    "coreference": "#7fd0a8",
-    "links": "#b5d96b",
-    "induction": "#cc79a7",
-    "duplicate": "#ecb8d3",
-    "broad": "#b3b3b3",
-    "block": "#8c6d46",
-    "aligns": "#4a90a4",
-    "sink": "#f7e3a1",
-    MIXED: None,
-}
 
 
 def choose_ink(colour: str) -> str:

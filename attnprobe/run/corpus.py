@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from attnprobe.corpus.batch import TokenisedTexts
-from attnprobe.corpus.batches import Batches, BatchReader, MediaBatches
+from attnprobe.corpus.batch import BatchReader, TokenisedTexts
+from attnprobe.corpus.batches import Batches, MediaBatches
 from attnprobe.corpus.document import Uses
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokenizer import Frame
@@ -215,7 +215,7 @@ class TokenReader:
         tokenizer = self.checkpoint.target_tokenizer or self.checkpoint.tokenizer
         kinds = TokenKinds(tokenizer, Frame.of(tokenizer), self.checkpoint.start)
         rarity = rank_types(store.counts, kinds.framing) if source is None else source.rarity
-        return TokenisedTexts(store, kinds, rarity, self.options.content_only, echoes=source)
+        return TokenisedTexts(store, kinds, rarity, self.options.content_only, echoes=source is not None)
 
 
 def record_provenance(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 from torch import Tensor
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batch import ImageTexts
 from attnprobe.corpus.batches import Clip, MediaBatches, PairBatches
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import (
@@ -28,7 +28,7 @@ from attnprobe.corpus.vocabulary import find_special_ids
 from attnprobe.errors import DataError, ModelError, UsageError, first_line
 from attnprobe.model.check.trace import catch_tokens, find_grid
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.processing import Processor, SeeingProcessor, find_sight
+from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.quirks import force_full_attention
 from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.run.corpus import Corpus, TokenReader
@@ -192,8 +192,9 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
             name = document.digest
             number = len(pairs) if document.part_of is None else numbers.setdefault(name, len(pairs))
             if picture.path is None:  # its bytes go to disk
-                held = spool.append(picture.held), len(picture.held)
-                picture = replace(picture, held=b"", spool=(spool, *held))
+                content = picture.content
+                held = partial(spool.read, spool.append(content), len(content))
+                picture = replace(picture, held=held)
             pairs.append((picture, document.text))
             digests.append(picture.digest)
             shapes.append(tuple((key, *value.shape) for key, value in inputs.items()))
@@ -205,10 +206,10 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
         raise DataError("There is not a single image with a text; there is nothing to measure.")
     tokenizer = checkpoint.tokenizer
     unranked = {*find_special_ids(tokenizer), processor.placeholder}
-    side = ImageTexts(
-        **vars(reader.describe(store, Frame.of(tokenizer), unranked)),
-        is_image=processor.is_image,
-        find_sight=find_sight if reader.architecture.joined else None,
+    side = replace(
+        reader.describe(store, Frame.of(tokenizer), unranked),
+        placeholder=processor.placeholder,
+        joined=reader.architecture.joined,
         queries=options.queries,
     )
 

@@ -22,8 +22,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import BatchReader
+from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.errors import DataError, UsageError, out_of_memory
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
@@ -144,7 +143,7 @@ class Run:
         the shares on, so that several rounds of few batches keep every process busy.
         """
         ranks = self.processes.ranks
-        mine = batches.take_share((ranks.rank + shift * len(batches)) % ranks.size, ranks.size)
+        mine = batches.follow(batches.plan[(ranks.rank + shift * len(batches)) % ranks.size :: ranks.size])
         workers = workers.for_batches(len(mine))
         key = {
             "dataset": batches.digest,
@@ -156,7 +155,7 @@ class Run:
         stage = self.state.stage(f"{name} {shift}" if shift else name, key)
         total = restore(stage.arrays) if stage.done else None
         self.progress.stage(name, mine.tokens)
-        rest = mine.skip(stage.done)
+        rest = mine.follow(mine.plan[stage.done :])
         if stage.done:
             self.progress.advance(mine.tokens - rest.tokens)
             self.progress.say(

@@ -4,7 +4,6 @@ import platform
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 
@@ -29,4 +28,6 @@ def record_versions() -> dict[str, Any]:
 @cache
 def _versions() -> dict[str, str]:
     """Parse the metadata of the packages, once a process."""
+    from importlib.metadata import version  # which slows the start
+
     return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}

@@ -1,7 +1,7 @@
 """Pairs of texts with word alignments, however a person has them: two files, one, a table, or lists."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,8 @@ from typing import Any
 from attnprobe.corpus.alignments import (
     align_documents,
     list_lines,
-    open_lines,
     read_joined,
+    read_lines,
     read_parallel,
 )
 from attnprobe.corpus.rows import TABLES
@@ -36,7 +36,7 @@ def open_aligned(
         path = Path(alignments)
         files = [*source.described.get("sources", [source.described]), _describe_file(path)]
         source = replace(source, described={"name": source.name, "sources": files})
-        name, lines = str(path), _read_lines(path)
+        name, lines = str(path), read_lines(path)
     else:
         name, lines = "alignments", iter(list_lines(alignments))
     documents = align_documents(source.documents, lines, name, source.name, one_based=one_based)
@@ -73,20 +73,14 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
     elif path is not None and strip_packing(path).suffix.lower() not in TABLES:
         source = OpenSource(read_joined(path), path.name, _describe_file(path))
     else:
-        source = open_texts(texts, targets, named=options, label_column=options["label_column"])
+        source = open_texts(texts, options, targets)
         if source.kind != "text":
             raise UsageError(f"{source.name} holds {source.kind}; alignments are between words of text.")
     return source if options["name"] is None else replace(source, name=options["name"])
 
 
-def _read_lines(path: Path) -> Iterator[str]:
-    with open_lines(path) as lines:
-        yield from lines
-
-
 def _describe_file(path: Path) -> dict[str, Any]:
-    with open_lines(path):  # which refuses what is none
-        pass
+    read_lines(path)  # which refuses what is none
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest() if path.is_file() else None
     return {"name": path.name, "sha256": digest, "bytes": path.stat().st_size}

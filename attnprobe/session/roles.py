@@ -9,7 +9,7 @@ from attnprobe.corpus.links import filter_links
 from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import UsageError
 from attnprobe.session.session import Call, describe_call, read_first
-from attnprobe.session.texts import GoldLinks, Texts, open_gold, open_texts
+from attnprobe.session.texts import NO_LINKS, Texts, open_gold, open_texts
 from attnprobe.table.naming import MIXED, find_role_kind
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ LENGTH, SEQUENCES = 50, 32
 _LONGEST_NAME, _PARTING = 30, ":;"
 
 
-def list_gold(options: Mapping[str, Any]) -> dict[GoldLinks, Texts]:
+def list_gold(options: Mapping[str, Any]) -> dict[str, Texts]:
     """List the files with gold links that are given."""
-    return {gold: options[gold.value] for gold in GoldLinks if options.get(gold.value) is not None}
+    return {kind: options[kind] for kind in NO_LINKS if options.get(kind) is not None}
 
 
 def open_sources(texts: Texts, options: Mapping[str, Any]) -> dict[str, OpenSource]:
@@ -33,22 +33,22 @@ def open_sources(texts: Texts, options: Mapping[str, Any]) -> dict[str, OpenSour
     sources: dict[str, OpenSource] = {}
     files = list_gold(options)
     if texts is None:
-        files = {GoldLinks.TREEBANK: None, **files}
+        files = {"treebank": None, **files}
     else:
-        source = read_first(open_texts(texts, named=options, label_column=options.get("label_column")))
+        source = read_first(open_texts(texts, options))
         if source.kind != "text":
             raise UsageError("Roles are those of heads that read text; for images and sound, see census.")
         sources["texts"] = source
-    for gold, file in files.items():
-        named = options if texts is None else name_columns(gold, options)
-        sources[gold.value] = read_first(open_gold(file, gold, named))
+    for kind, file in files.items():
+        named = options if texts is None else name_columns(kind, options)
+        sources[kind] = read_first(open_gold(file, kind, named))
     return sources
 
 
-def name_columns(gold: GoldLinks, options: Mapping[str, Any]) -> dict[str, Any]:
+def name_columns(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Name the columns of a file with gold links beside texts, whose columns are none of a treebank."""
     of_texts = ("text_column", "text_pair_column", "document_column", "label_column", "no_header")
-    return {**options, "name": None, **({} if gold is GoldLinks.LINKS else dict.fromkeys(of_texts))}
+    return {**options, "name": None, **({} if kind == "links" else dict.fromkeys(of_texts))}
 
 
 def request_roles(
@@ -76,9 +76,8 @@ def request_roles(
         documents: Any = source.documents
         labelled = name == "texts" and options.get("label_column") is not None
         if name != "texts":
-            gold = GoldLinks(name)
-            fold = gold is GoldLinks.TREEBANK
-            documents = filter_links(documents, source.name, fold=fold, nothing=gold.nothing)
+            fold, nothing = name == "treebank", NO_LINKS[name]
+            documents = filter_links(documents, source.name, fold=fold, nothing=nothing)
         if name == "links":
             documents, labelled = check_targets(checkpoint, documents)
         statistics, reading = of_gold.get(name, []), call.corpus

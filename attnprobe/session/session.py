@@ -7,22 +7,18 @@ import importlib.util
 import re
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.media import BOTH
-from attnprobe.corpus.order import Order
-from attnprobe.corpus.source import OpenSource
-from attnprobe.corpus.tokenizer import Tokenizer
+from attnprobe.corpus.source import OpenSource, Order
 from attnprobe.errors import AttnprobeWarning, UsageError
-from attnprobe.intervention.request import TaskOptions, check_gold, peek
-from attnprobe.model.embedding import choose_prompts
-from attnprobe.model.folders import DEMO, find_local_folder, find_transformer, find_weights
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.streams import TerminalProgress
 from attnprobe.run.options import CorpusOptions
@@ -33,18 +29,18 @@ from attnprobe.session.texts import Texts, open_texts
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from attnprobe.intervention.objectives.choosing import Loader
+    from attnprobe.corpus.tokenizer import Tokenizer
+    from attnprobe.intervention.request import TaskOptions
     from attnprobe.intervention.task import TaskSession
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.model.locate import LoadOptions
+    from attnprobe.model.task_heads import TaskHead
 
 #: Names of devices and of floating-point types; whether a device is there, torch knows.
 _DEVICES = re.compile(r"auto|[a-z]+(:\d+)?")
 _TYPES = ("float32", "bfloat16", "float16", "float64")
 #: A layer, or the first and the last of some.
 _LAYERS = re.compile(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?")
-
-
 #: The words of the command line that calls, if it does.
 _words: ContextVar[Sequence[str] | None] = ContextVar("attnprobe_command", default=None)
 
@@ -66,19 +62,21 @@ def describe_call(name: str) -> str | Sequence[str]:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function: its model and its keywords, and what is read off them."""
+    """A call of a function: its model and its keywords, with all defaults, and what is read off them."""
 
     model: "str | Path | PreTrainedModel"
     options: Mapping[str, Any]
     corpus: CorpusOptions
     progress: Progress
-    resume: Path | None
-    workers: int | None
+
+    @property
+    def resume(self) -> Path | None:
+        return None if self.options["resume"] is None else Path(self.options["resume"])
 
     @property
     def run(self) -> dict[str, Any]:
         """What every pass over texts takes."""
-        return {"resume": self.resume, "workers": self.workers, "progress": self.progress}
+        return {"resume": self.resume, "workers": self.options["workers"], "progress": self.progress}
 
     @property
     def order(self) -> Order | None:
@@ -88,24 +86,41 @@ class Call:
         return Order(self.corpus.seed, whole=self.corpus.limit is None)
 
     @property
-    def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer of a loaded model."""
-        return self.options.get("tokenizer")
-
-    @property
     def load(self) -> "LoadOptions":
         """How a model that is named is loaded."""
         from attnprobe.model.locate import LoadOptions
 
         return _fill(LoadOptions, self.options)
 
-    def load_checkpoint(self, modality: str = "text") -> "Checkpoint":
-        """Load the model that is named, or wrap the one that is loaded."""
+    def load_checkpoint(
+        self, heads: "tuple[TaskHead, ...]" = (), force: bool = False, modality: str = "text"
+    ) -> "Checkpoint":
+        """Load the model that is named, or wrap the one that is loaded, with the first of some task heads."""
+        from attnprobe.model.load import load_checkpoint
+        from attnprobe.model.task_heads import find_head
+
         self.progress.stage("loading", None)
-        return load_model(self.model, self.tokenizer, self.load, modality)
+        if isinstance(self.model, str | Path):
+            return load_checkpoint(str(self.model), self.load, heads, force_head=force, modality=modality)
+        if modality != "text":
+            raise UsageError("Images and sound need a model that is named, a folder or a hub id.")
+        head = find_head(type(self._wrapped.model).__name__) if heads else None
+        return replace(self._wrapped, head=head if head in heads else None)
+
+    @cached_property
+    def _wrapped(self) -> "Checkpoint":
+        from attnprobe.model.borrowing import wrap_model
+        from attnprobe.model.random_weights import randomise_weights
+
+        model: Any = self.model
+        seed = self.options["random_weights"]
+        checkpoint = wrap_model(model, self.options["tokenizer"], self.options["prompt"])
+        return checkpoint if seed is None else randomise_weights(checkpoint, seed)
 
     def sees_text(self) -> bool:
         """Tell whether a model that is named reads an image and a text together, by its configuration."""
+        from attnprobe.model.folders import DEMO
+
         if not isinstance(self.model, str | Path) or str(self.model) == DEMO:
             return False
         from attnprobe.model.configuration import reads_both
@@ -113,17 +128,6 @@ class Call:
 
         files = locate(str(self.model), self.load, weights=False)
         return not files.adapter and reads_both(files.config)
-
-
-def read_task(options: Mapping[str, Any], labels: Any) -> TaskOptions:
-    """Read the keywords of a task; its labels are named if some are given, or their column is."""
-    return TaskOptions(
-        options.get("objective"),
-        options.get("metric"),
-        options.get("seed", DEFAULTS["seed"]),
-        options.get("force_head", False),
-        labels is not None or options.get("label_column") is not None,
-    )
 
 
 def parse_layers(given: str | int | Iterable[int] | None) -> tuple[int, ...] | None:
@@ -152,25 +156,20 @@ def open_call(
 
     ``tokenizers`` are those of several loaded models; without ``check``, models are not refused.
     """
-    workers, resume = options.get("workers"), options.get("resume")
+    options = {**DEFAULTS, **options}
     corpus = _fill(CorpusOptions, options)
-    if resume is not None and Ranks.detect().size == 1:
+    if options["resume"] is not None and Ranks.detect().size == 1:
         from attnprobe.run.state import check_state
 
-        check_state(Path(resume))
-    with (
-        _borrow(models, options.get("threads")),
-        _choose_progress(options.get("progress", False)) as progress,
-    ):
-        tokenizers = tokenizers or [options.get("tokenizer")] * len(models)
+        check_state(Path(options["resume"]))
+    with _borrow(models, options["threads"]), _choose_progress(options["progress"]) as progress:
+        tokenizers = tokenizers or [options["tokenizer"]] * len(models)
         for model, tokenizer in zip(models, tokenizers, strict=True) if check else ():
             check_model(model, tokenizer, options)
-        yield Call(models[0], options, corpus, progress, None if resume is None else Path(resume), workers)
+        yield Call(models[0], options, corpus, progress)
 
 
-def check_model(
-    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, options: Mapping[str, Any]
-) -> None:
+def check_model(model: Any, tokenizer: "Tokenizer | None", options: Mapping[str, Any]) -> None:
     """Refuse a model that does not exist, and a device or a type that it can't be loaded with."""
     if not isinstance(model, str | Path):
         library = sys.modules.get("sentence_transformers")  # whose models bring their tokenizers along
@@ -178,21 +177,23 @@ def check_model(
         if tokenizer is None and not isinstance(model, kinds):
             raise UsageError("A loaded model needs its tokenizer: census(model, texts, tokenizer=tokenizer).")
         return
-    device, dtype = (options.get(name, DEFAULTS[name]) for name in ("device", "dtype"))
+    device, dtype = options["device"], options["dtype"]
     if not _DEVICES.fullmatch(str(device)):
         raise UsageError(
             f"There is no device {device!r} on this machine; use auto or cpu, or cuda:0 where there is a GPU."
         )
     if dtype not in _TYPES:
         raise UsageError(f"{dtype!r} is no floating-point type; use {', '.join(_TYPES)}.")
-    spread = options.get("device_map")
-    if spread is not None and importlib.util.find_spec("accelerate") is None:
+    if options["device_map"] is not None and importlib.util.find_spec("accelerate") is None:
         raise UsageError("--device-map needs accelerate: pip install accelerate.")
-    folder = None if str(model) == DEMO else find_local_folder(str(model))
+    from attnprobe.model.embedding import choose_prompts
+    from attnprobe.model.folders import find_local_folder, find_transformer, find_weights
+
+    folder = find_local_folder(str(model))
     if folder is not None:
-        transformer, sentences = find_transformer(folder, str(model), options.get("adapter"))
-        find_weights(transformer, str(model), allow_bin=options.get("allow_bin", False))
-        choose_prompts(sentences.described if sentences else {}, options.get("prompt"), str(model))
+        transformer, sentences = find_transformer(folder, str(model), options["adapter"])
+        find_weights(transformer, str(model), allow_bin=options["allow_bin"])
+        choose_prompts(sentences.described if sentences else {}, options["prompt"], str(model))
 
 
 def read_first(source: OpenSource) -> OpenSource:
@@ -207,26 +208,30 @@ def read_first(source: OpenSource) -> OpenSource:
     return replace(source, documents=chain([first], documents), **both)
 
 
-def check_queries(source: OpenSource, options: Mapping[str, Any]) -> None:
-    """Refuse queries of one modality where only one is read."""
-    if options.get("queries") is not None and source.kind != BOTH:
-        raise UsageError(
-            f"--queries tells an image from a text, and {source.name} holds no images that the model reads "
-            "with its texts; leave it out, or name their column with --image-column."
-        )
+# The task of a command on causes
 
 
-def check_labels(source: OpenSource, task: TaskOptions) -> OpenSource:
+def read_task(options: Mapping[str, Any], labels: Any = None) -> "TaskOptions":
+    """Read the keywords of a task; its labels are named if some are given, or their column is."""
+    from attnprobe.intervention.request import TaskOptions
+
+    given = {**DEFAULTS, **options}
+    named = labels is not None or given["label_column"] is not None
+    return TaskOptions(given["objective"], given["metric"], given["seed"], given["force_head"], named)
+
+
+def check_labels(source: OpenSource, task: "TaskOptions") -> OpenSource:
     """Refuse a task that needs labels where there are none."""
+    from attnprobe.intervention.request import check_gold, peek
+
     labelled, documents = peek(source.documents)
     check_gold(task.objective, labelled, source.name)
     return replace(source, documents=documents)
 
 
-def open_labelled(texts: Texts, labels: Any, task: TaskOptions, options: Mapping[str, Any]) -> OpenSource:
+def open_labelled(texts: Texts, labels: Any, task: "TaskOptions", options: Mapping[str, Any]) -> OpenSource:
     """Open texts with their labels, and refuse a task that needs some where there are none."""
-    column = options.get("label_column")
-    return check_labels(open_texts(texts, labels, named=options, label_column=column, find_labels=True), task)
+    return check_labels(open_texts(texts, options, labels, find_labels=True), task)
 
 
 @contextmanager
@@ -236,54 +241,18 @@ def open_task(
     """Open a call of a command on causes: its task, and its texts with their labels."""
     with open_call(options, model) as call:
         task = read_task(options, labels)
-        source = open_labelled(texts, labels, task, options)
-        yield make_session(command, source, task, call)
+        yield make_session(command, open_labelled(texts, labels, task, options), task, call)
 
 
-def make_session(command: str, source: OpenSource, task: TaskOptions, call: Call) -> "TaskSession":
+def make_session(command: str, source: OpenSource, task: "TaskOptions", call: Call) -> "TaskSession":
     """Gather what a command on causes was asked; what it takes is imported now."""
     from attnprobe.intervention.task import TaskSession
 
-    call.progress.stage("loading", None)
     facts = {"command": describe_call(command), "dataset": source.described}
-    return TaskSession(make_loader(call), source, call.corpus, task, facts=facts, **call.run)
+    return TaskSession(call.load_checkpoint, source, call.corpus, task, facts=facts, **call.run)
 
 
-def load_model(
-    model: "str | Path | PreTrainedModel", tokenizer: Tokenizer | None, load: "LoadOptions", modality: str
-) -> "Checkpoint":
-    """Load a model that is named, or wrap one that is loaded, with its tokenizer."""
-    from attnprobe.model.borrowing import wrap_model
-    from attnprobe.model.load import load_checkpoint
-
-    if isinstance(model, str | Path):
-        return load_checkpoint(str(model), load, modality=modality)
-    if modality == BOTH:
-        raise UsageError("Images with texts need a model that is named, a folder or a hub id.")
-    from attnprobe.model.random_weights import randomise_weights
-
-    checkpoint = wrap_model(model, tokenizer, load.prompt)
-    return checkpoint if load.random_weights is None else randomise_weights(checkpoint, load.random_weights)
-
-
-def make_loader(call: Call) -> "Loader":
-    """Make the function that loads the checkpoint with the head that a task needs."""
-    from attnprobe.model.load import load_checkpoint
-    from attnprobe.model.task_heads import TaskHead, infer_head
-
-    if isinstance(call.model, str | Path):
-        return lambda heads, force, modality="text": load_checkpoint(
-            str(call.model), call.load, heads, force_head=force, modality=modality
-        )
-    checkpoint = load_model(call.model, call.tokenizer, call.load, "text")
-    trained = infer_head(checkpoint.model)
-
-    def choose_head(heads: Sequence[TaskHead], _: bool, modality: str = "text") -> "Checkpoint":
-        if modality != "text":
-            raise UsageError("Images and sound need a model that is named, a folder or a hub id.")
-        return replace(checkpoint, head=trained if trained in heads else None)
-
-    return choose_head
+# What holds while a call works
 
 
 def _fill(kind: Any, options: Mapping[str, Any]) -> Any:
@@ -323,20 +292,20 @@ def _choose_progress(progress: "bool | Progress") -> Iterator[Progress]:
         else:
             told = progress or WarningProgress()
         if not isinstance(told, WarningProgress):
-            shown.enter_context(_forward_warnings(told))
+            shown.enter_context(forward_warnings(told.say))
         yield told
 
 
 @contextmanager
-def _forward_warnings(told: Progress) -> Iterator[None]:
-    """Forward what readers of files warn of, who know nothing of progress."""
+def forward_warnings(say: Callable[[str], None]) -> Iterator[None]:
+    """Say what is warned of by those who know nothing of progress, such as readers of files."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", AttnprobeWarning)
         others = warnings.showwarning
 
         def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
             if issubclass(category, AttnprobeWarning):
-                told.say(str(message))
+                say(str(message))
             else:
                 others(message, category, *place, **more)
 

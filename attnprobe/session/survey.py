@@ -5,25 +5,17 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.groups import keep_grouped
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import UsageError
-from attnprobe.session.session import (
-    Call,
-    check_queries,
-    describe_call,
-    open_call,
-    parse_layers,
-    read_first,
-)
+from attnprobe.session.session import Call, describe_call, open_call, parse_layers, read_first
 from attnprobe.session.texts import Texts, check_standard_input, open_texts
-from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.statistics.statistic import Statistic
     from attnprobe.statistics.tabulation import Tabulation
+    from attnprobe.table.table import HeadTable
 
 
 @dataclass
@@ -45,7 +37,7 @@ class TextSurvey:
         self.source, self.labelled = replace(self.source, documents=documents), labelled
 
     def load(self) -> "Checkpoint":
-        return self.call.load_checkpoint(self.source.kind)
+        return self.call.load_checkpoint(modality=self.source.kind)
 
     def measure(
         self,
@@ -55,23 +47,23 @@ class TextSurvey:
         checkpoint: "Checkpoint | None" = None,
         question: Mapping[str, Any] | None = None,
         as_far_as_possible: bool = False,
-    ) -> HeadTable:
+    ) -> "HeadTable":
         """Measure statistics, and tabulate them, by default one row a head; ``question`` goes on record."""
         from attnprobe.statistics.statistic import apply_weights
         from attnprobe.statistics.tabulation import HEADS
         from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
         call, source, options = self.call, self.source, self.call.options
-        statistics = apply_weights(statistics, options.get("weights", "attention"))
+        statistics = apply_weights(statistics, options["weights"])
         corpus = CorpusRequest(
             source.documents, statistics, call.corpus, labelled=self.labelled, order=call.order
         )
         facts: dict[str, Any] = {"command": describe_call(self.name), "dataset": source.described}
-        groups = {} if options.get("by_group") is None else {"by_group": options["by_group"]}
+        groups = {} if options["by_group"] is None else {"by_group": options["by_group"]}
         if groups or question is not None:
             facts["asked"] = {**(question or {}), **groups}
         request = TableRequest(
-            [corpus], source.name, facts, tabulation or HEADS, parse_layers(options.get("layers"))
+            [corpus], source.name, facts, tabulation or HEADS, parse_layers(options["layers"])
         )
         (run,) = survey_corpora(
             checkpoint or self.load(), [request], as_far_as_possible=as_far_as_possible, **call.run
@@ -87,9 +79,13 @@ def open_survey(
     parse_layers(options.get("layers"))
     with open_call(options, model) as call:
         source = read_first(open_source(call))
-        check_queries(source, options)
-        source = check_groups(source, options.get("by_group"))
-        yield TextSurvey(name, call, source, options.get("label_column") is not None)
+        if call.options["queries"] is not None and source.kind != BOTH:
+            raise UsageError(
+                f"--queries tells an image from a text, and {source.name} holds no images that the model "
+                "reads with its texts; leave it out, or name their column with --image-column."
+            )
+        source = check_groups(source, call.options["by_group"])
+        yield TextSurvey(name, call, source, call.options["label_column"] is not None)
 
 
 def open_text_survey(
@@ -100,14 +96,15 @@ def open_text_survey(
         check_standard_input(texts)
 
     def open_source(call: Call) -> OpenSource:
-        named = {**options, "order": call.order}
-        return open_texts(texts, named=named, label_column=options["label_column"], sees=call.sees_text)
+        return open_texts(texts, options, sees=call.sees_text, order=call.order)
 
     return open_survey(name, model, options, open_source)
 
 
 def check_groups(source: OpenSource, column: str | None) -> OpenSource:
     """Keep the documents that are in a group, where groups are asked for; refuse what can have none."""
+    from attnprobe.corpus.groups import keep_grouped
+
     if column is None:
         return source
     if source.kind not in {"text", BOTH}:

@@ -19,7 +19,7 @@ from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
 from attnprobe.sums.links import Key, LinkCounts
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
-from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
+from attnprobe.table.naming import MIXED, ROLE_MARKS, find_role_kind
 from attnprobe.table.table import Column, HeadTable
 
 Floats = NDArray[np.float64]
@@ -154,7 +154,7 @@ def decide_roles(
         for head in np.flatnonzero(holds).tolist():
             role = _describe(names[head], measure, value[head], error[head], threshold)
             every[head].setdefault(names[head], role)
-    places = {kind: place for place, kind in enumerate(LETTERS)}
+    places = {kind: place for place, kind in enumerate(ROLE_MARKS)}
     return [sorted(roles.values(), key=lambda role: places[find_role_kind(role["role"])]) for roles in every]
 
 

@@ -51,10 +51,6 @@ class Groups(Sum):
         return cls(*sum_by_key(values, keys))._few()
 
     def __add__(self, other: Self) -> Self:
-        if not len(other):
-            return self
-        if not len(self):
-            return other
         ours, theirs = self, other
         if ours.shared or theirs.shared:
             ours, theirs = ours._folded(), theirs._folded()

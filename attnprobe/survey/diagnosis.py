@@ -12,7 +12,7 @@ from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.gates import check_gates
 from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.model.task_heads import find_trained_heads, infer_head
+from attnprobe.model.task_heads import find_head, find_trained_heads
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
 
@@ -41,7 +41,7 @@ def diagnose(checkpoint: Checkpoint) -> list[Finding]:
         findings.append(Finding("head mask", "warning", f"heads can't be masked: {error}"))
     if frame is not None:
         findings += _describe_reading(checkpoint, frame)
-    head = infer_head(checkpoint.model)
+    head = find_head(type(checkpoint.model).__name__)
     names = [head.name] if head else find_trained_heads(checkpoint.folder)
     return [*findings, Finding("trained heads", "ok", ", ".join(names) or "none")]
 
@@ -62,8 +62,9 @@ def _describe_files(checkpoint: Checkpoint) -> Iterator[Finding]:
     size = f"{checkpoint.body.num_parameters():,} parameters without a task head"
     detail = f"{'safetensors' if safe else 'pickled'} ({', '.join(files)}), {size}"
     yield Finding("weights", "ok" if safe else "warning", detail)
-    if checkpoint.quantisation is not None:
-        yield Finding("quantisation", "ok", checkpoint.quantisation.describe())
+    if checkpoint.quantisation:
+        read = "weights are read dequantised or not at all; no gradients, no heads removed"
+        yield Finding("quantisation", "ok", f"{checkpoint.quantisation}: {read}")
     if (method := origin.get("adapter")) is not None:
         base = origin["base"].get("hub", origin["base"].get("folder", "?"))
         yield Finding("adapter", "ok", f"{method}, merged into its base {base}")

@@ -69,7 +69,7 @@ class QuestionIndex:
         self.questions = questions
         question, key, sequence = questions.entries.T
         # By name, so that a document is in the same block in whatever job it is read.
-        block = find_block(batch.members if batch.names is None else batch.names)[sequence]
+        block = find_block(batch.names)[sequence]
         order = np.lexsort((block, key))
         self._question, key, block = question[order], key[order], block[order]
         self._starts = np.flatnonzero(np.diff(key, prepend=-1) | np.diff(block, prepend=-1))

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.media import MediaFolder
-from attnprobe.corpus.order import Order, arrange, arrange_media
+from attnprobe.corpus.order import arrange, arrange_media, select
+from attnprobe.corpus.source import Order
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.projections import (
@@ -94,7 +95,7 @@ def sum_values(
     values: Values, kinds: Mapping[str, Any], constants: Mapping[str, Sum], batch: Batch
 ) -> Measurement:
     """Sum up what was found in each sequence of a batch, (sequence, ...), and in each group of documents."""
-    documents, by_group = batch.members if batch.names is None else batch.names, batch.groups
+    documents, by_group = batch.names, batch.groups
 
     def sum_up(members: Ints, clusters: Ints | None, group: str | None = None) -> Measurement:
         sums: dict[str, Any] = dict(constants)
@@ -240,11 +241,12 @@ def measure_width(table: HeadTable, name: str, documents: int, most: int | None 
 def split_rounds(documents: Documents, options: CorpusOptions, order: Order) -> Iterator[Documents]:
     """Part documents in a random order at 128, 256, 512, ...; each part is read before the next."""
     parts: Iterator[Any]
-    if isinstance(documents, MediaFolder):
-        folder = arrange_media(documents.first(options.limit), order)
+    chosen = select(documents, options.limit, None, order.seed)
+    if isinstance(chosen, MediaFolder):
+        folder = arrange_media(chosen, order)
         parts = islice(folder.items, options.sample)
     else:
-        folder, parts = None, islice(arrange(islice(documents, options.limit), order), options.sample)
+        folder, parts = None, islice(arrange(chosen, order), options.sample)
     for size in chain([FIRST], (FIRST << number for number in count())):
         if (first := next(parts, None)) is None:
             return

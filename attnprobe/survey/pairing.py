@@ -14,8 +14,7 @@ from torch import Tensor
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.tokens import TokenAnnotation, TokenSpan
-from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import BatchReader
+from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.corpus.document import Annotation, Document, Where
 from attnprobe.corpus.links import complete_words
 from attnprobe.errors import DataError

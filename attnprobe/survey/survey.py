@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.order import Order
+from attnprobe.corpus.source import Order
 from attnprobe.errors import NothingToMeasureError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
@@ -251,7 +251,7 @@ def _measure_corpus(
                     question=question,
                 )
             passes.append(total)
-        measurement = reduce(Measurement.join_pass, passes)
+        measurement = reduce(Measurement.join, passes)
         for table in tables:
             record = record_provenance(checkpoint, architecture, read, corpus.options)
             table.take(corpus.name, measurement, record)

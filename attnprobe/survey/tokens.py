@@ -65,7 +65,7 @@ def _find_tiles(batch: Batch, image: NDArray[np.bool_]) -> Grid | None:
         rows, columns = high // merged, wide // merged
     else:
         pixels = batch.inputs.get("pixel_values")
-        if pixels is None or pixels.shape[1:-3].numel() != 1:  # cut into tiles, each seen by itself
+        if pixels is None or pixels.shape[:-3].numel() != 1:  # cut into tiles, each seen by itself
             return None
         rows = columns = isqrt(number)
     return Grid(int(places[0]), rows, columns) if rows * columns == number else None

@@ -147,7 +147,7 @@ class WordScorer:
         # What counts for links at a distance counts for all of its label, too.
         once = np.array([key[-1] != FAR for key in questions.keys], bool)[questions.entries[:, 1]]
         entry, key, _ = questions.entries[once].T
-        documents = self._batch.members if self._batch.names is None else self._batch.names
+        documents = self._batch.names
         batch = WordQuestions(
             torch.cat(self._codes, 3).flatten(2).numpy(),
             self._present.numpy(),

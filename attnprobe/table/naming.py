@@ -1,7 +1,8 @@
-"""Lists of names, and roles with the letters that stand for them in a picture."""
+"""Lists of names, and roles with the marks that stand for them in a picture."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import NamedTuple
 
 
 def join_names(names: Sequence[str], most: int = 8) -> str:
@@ -19,30 +20,39 @@ def join_names(names: Sequence[str], most: int = 8) -> str:
 
 #: The role of a head that has none.
 MIXED = "mixed"
-#: Roles in their order, each with the letter that stands for it in a picture.
-LETTERS = {
-    "previous": "P",
-    "next": "N",
-    "self": "S",
-    "offset": "O",
-    "delimiter": "D",
-    "rare words": "R",
-    "syntactic": "Y",
-    "coreference": "C",
-    "links": "L",
-    "induction": "I",
-    "duplicate": "U",
-    "broad": "B",
-    "block": "K",
-    "aligns": "A",
-    "sink": "F",
-    MIXED: ".",
+
+
+class RoleMark(NamedTuple):
+    """The letter and the colour of a role in pictures; no colour is the background's."""
+
+    letter: str
+    colour: str | None
+
+
+#: Roles in their order. Kinds that are alike have hues that are alike; no two have the same letter.
+ROLE_MARKS: Mapping[str, RoleMark] = {
+    "previous": RoleMark("P", "#0072b2"),
+    "next": RoleMark("N", "#56b4e9"),
+    "self": RoleMark("S", "#7b6fd0"),
+    "offset": RoleMark("O", "#a8c8f0"),
+    "delimiter": RoleMark("D", "#f0c33c"),
+    "rare words": RoleMark("R", "#d55e00"),
+    "syntactic": RoleMark("Y", "#009e73"),
+    "coreference": RoleMark("C", "#7fd0a8"),
+    "links": RoleMark("L", "#b5d96b"),
+    "induction": RoleMark("I", "#cc79a7"),
+    "duplicate": RoleMark("U", "#ecb8d3"),
+    "broad": RoleMark("B", "#b3b3b3"),
+    "block": RoleMark("K", "#8c6d46"),
+    "aligns": RoleMark("A", "#4a90a4"),
+    "sink": RoleMark("F", "#f7e3a1"),
+    MIXED: RoleMark(".", None),
 }
 
 
 def find_role_kind(role: str) -> str:
     """Find the kind of a role: "offset" of "offset -2"; "links" of "atom-map: C", by links of one's own."""
-    known = (kind for kind in LETTERS if role == kind or role.startswith((f"{kind}:", f"{kind} ")))
+    known = (kind for kind in ROLE_MARKS if role == kind or role.startswith((f"{kind}:", f"{kind} ")))
     return next(known, "links" if ": " in role else MIXED)
 
 

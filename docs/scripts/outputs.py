@@ -129,19 +129,19 @@ def _commands(line: str) -> str:
     """Run a pipe of commands; those of attnprobe in this process, which has imported it already."""
     line, _, target = line.partition(" > ")
     stages = line.split(" | ")
-    passed, said = "", ""
+    passed, remarks = "", ""
     for place, stage in enumerate(stages):
         last = place == len(stages) - 1 and not target
         words = shlex.split(stage)
         if words[0] == "attnprobe":
-            passed, spoken = _attnprobe(words[1:], passed, terminal=last)
-            said += spoken
+            passed, written = _attnprobe(words[1:], passed, terminal=last)
+            remarks += written
         else:
             passed = _copy_trained() if words == TRAINING else _run(stage, passed)
     if target:
         Path(target).write_text(passed, encoding="utf-8")
         passed = ""
-    return said + passed
+    return remarks + passed
 
 
 def _run(stage: str, given: str = "") -> str:
@@ -182,7 +182,7 @@ def _attnprobe(words: list[str], given: str, *, terminal: bool) -> tuple[str, st
     return out.getvalue(), err.getvalue()
 
 
-def as_shown(shown: str, found: str) -> str:
+def as_shown(shown: str, printed: str) -> str:
     """Leave out of what was printed what the page leaves out.
 
     A part that follows a line of ``...`` begins with the first line like its own, but for figures; a remark
@@ -194,8 +194,8 @@ def as_shown(shown: str, found: str) -> str:
     """
     parts = re.split(rf"^{re.escape(LEFT_OUT)}\n", shown, flags=re.M)
     if len(parts) == 1:
-        return found
-    lines, kept, at = found.splitlines(keepends=True), [], 0
+        return printed
+    lines, kept, at = printed.splitlines(keepends=True), [], 0
     for place, part in enumerate(parts):
         wanted = part.splitlines(keepends=True)
         if place and wanted:
@@ -218,19 +218,19 @@ def _plain(line: str) -> str:
     return " ".join(words).replace("about # seconds", "about # second")
 
 
-def differences(shown: str, found: str) -> list[str]:
+def differences(shown: str, printed: str) -> list[str]:
     """Compare what a page shows with what was printed, figure by figure.
 
     Words have to be the same. Figures may differ by one unit of their last digit, or by one in a hundred,
     since processors round differently; figures of speed, memory and rounding are not compared at all.
     """
-    left, right = _unwrapped(shown).splitlines(), _unwrapped(found).splitlines()
+    left, right = _unwrapped(shown).splitlines(), _unwrapped(printed).splitlines()
     if len(left) != len(right):
         return [f"{len(left)} lines on the page, {len(right)} printed", *right]
     return [
-        f"on the page: {one}\n    printed: {other}"
-        for one, other in zip(left, right, strict=True)
-        if not _alike(one, other)
+        f"on the page: {shown_line}\n    printed: {printed_line}"
+        for shown_line, printed_line in zip(left, right, strict=True)
+        if not _alike(shown_line, printed_line)
     ]
 
 
@@ -239,16 +239,18 @@ def _unwrapped(text: str) -> str:
     return re.sub(r"(?m)^•.*(?:\n(?!•).+)*", lambda remark: remark.group().replace("\n", " "), text)
 
 
-def _alike(one: str, other: str) -> bool:
-    if _plain(one) != _plain(other):
+def _alike(left: str, right: str) -> bool:
+    if _plain(left) != _plain(right):
         return False
-    pairs = zip(_NUMBER.findall(_PICTURE.sub("", one)), _NUMBER.findall(_PICTURE.sub("", other)), strict=True)
-    return bool(_OF_THE_MACHINE.search(one)) or all(_close(*pair) for pair in pairs)
+    pairs = zip(
+        _NUMBER.findall(_PICTURE.sub("", left)), _NUMBER.findall(_PICTURE.sub("", right)), strict=True
+    )
+    return bool(_OF_THE_MACHINE.search(left)) or all(_close(*pair) for pair in pairs)
 
 
-def _close(one: str, other: str) -> bool:
-    a, b = (float(number.replace(",", "")) for number in (one, other))
-    mantissa, _, exponent = one.partition("e")
+def _close(left: str, right: str) -> bool:
+    a, b = (float(number.replace(",", "")) for number in (left, right))
+    mantissa, _, exponent = left.partition("e")
     decimals = len(mantissa.partition(".")[2])
     unit = 10.0 ** (int(exponent or 0) - decimals) if decimals or exponent else 0.0
     return abs(a - b) <= 1.001 * unit + 0.01 * abs(a) * bool(unit)
@@ -257,8 +259,8 @@ def _close(one: str, other: str) -> bool:
 def _renewed(example: Example) -> str:
     """Run an example; what the page shows stays where no figure says anything else."""
     printed, shown = output_of(example), example.shown or ""
-    found = as_shown(shown, printed)
-    return found if differences(shown, found) else shown
+    renewed = as_shown(shown, printed)
+    return renewed if differences(shown, renewed) else shown
 
 
 def regenerated(page: str) -> str:
@@ -269,7 +271,7 @@ def regenerated(page: str) -> str:
 
         def replaced(block: re.Match[str]) -> str:
             language, code, output = block.groups()
-            renewed = [(one.code, _renewed(one)) for one in examples(block.group())]
+            renewed = [(example.code, _renewed(example)) for example in examples(block.group())]
             if language == "python":
                 return (
                     block.group()
@@ -278,9 +280,9 @@ def regenerated(page: str) -> str:
                 )
             return "```console\n" + "".join(f"$ {command}\n{shown}" for command, shown in renewed) + "```\n"
 
-        found = _BLOCK.sub(replaced, page)
+        renewed_page = _BLOCK.sub(replaced, page)
         pictures.keep(page, folder)
-        return found
+        return renewed_page
 
 
 def executed(notebook: str) -> str:
@@ -305,16 +307,16 @@ def printed(notebook: Any) -> str:
 
     What a cell prints comes in as many parts as the kernel had time for; they are put together.
     """
-    found: list[str] = []
+    parts: list[str] = []
     for cell in notebook.cells:
         before = ""
         for output in cell.get("outputs", []):
             if before == output.output_type == "stream":
-                found[-1] += output.text
+                parts[-1] += output.text
             else:
-                found.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
+                parts.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
             before = output.output_type
-    return "\n".join(found)
+    return "\n".join(parts)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """What the code itself says, put into the pages when the site is built: a hook of mkdocs.
 
-``<!-- statistics -->`` in a page is where the part of that name goes. Only the run over all types of models
-takes long; its record lies in docs/model-types.md
+``<!-- statistics -->`` in a page is where the part of that name goes; the page of all commands has nothing
+beside it. Only the run over all types of models takes long; its record lies in docs/model-types.md
 (``python tests/model/test_every_type.py > docs/model-types.md``).
 """
 
@@ -35,17 +35,17 @@ def statistics() -> str:
     """Define every number about where heads look, from the docstrings of the statistics."""
     from attnprobe.statistics.registry import all_statistics, families
 
-    found = [line for family in families() for line in _family(family, all_statistics().values())]
-    return "\n".join(found)
+    lines = [line for family in families() for line in _family(family, all_statistics().values())]
+    return "\n".join(lines)
 
 
-def _family(family: Any, every: Iterable[Any]) -> Iterator[str]:
+def _family(family: Any, statistics: Iterable[Any]) -> Iterator[str]:
     yield f"### {family.name}: {family.title}\n"
-    for one in every:
-        if one.family != family:
-            continue
-        where = _ROWS[one.rows]
-        yield f"#### `{one.name}`\n\n*{one.title}* · unit: {one.unit} · {where}\n\n{prose(one.definition)}\n"
+    for statistic in statistics:
+        if statistic.family == family:
+            yield f"#### `{statistic.name}`\n"
+            yield f"*{statistic.title}* · unit: {statistic.unit} · {_ROWS[statistic.rows]}\n"
+            yield f"{prose(statistic.definition)}\n"
 
 
 def interventions() -> str:
@@ -63,7 +63,7 @@ def compared() -> str:
     return "\n".join(_by_column(COMPARED))
 
 
-def found() -> str:
+def gold() -> str:
     """Define what the commands tabulate that ask what heads find, from the docstrings of the functions."""
     return "\n".join(_by_column(FOUND))
 
@@ -94,45 +94,36 @@ def metrics() -> str:
     lines = []
     for module in _modules("attnprobe.intervention.metrics"):
         formulas = [
-            one
-            for name, one in vars(module).items()
-            if getattr(one, "__module__", "") == module.__name__ and _defines_score(name, one)
+            member
+            for name, member in vars(module).items()
+            if getattr(member, "__module__", "") == module.__name__ and _defines_score(name, member)
         ]
         if formulas:
             lines.append(f"#### {(module.__doc__ or '').splitlines()[0].rstrip('.')}\n")
-            lines += [f"{prose(inspect.getdoc(one) or '')}\n" for one in formulas]
+            lines += [f"{prose(inspect.getdoc(formula) or '')}\n" for formula in formulas]
     return "\n".join(lines)
 
 
-def _defines_score(name: str, one: Any) -> bool:
+def _defines_score(name: str, member: Any) -> bool:
     if name == "Score":
         return True
-    if name.startswith("_") or not inspect.isfunction(one):
+    if name.startswith("_") or not inspect.isfunction(member):
         return False
-    signature = inspect.signature(one)
+    signature = inspect.signature(member)
     return getattr(signature.return_annotation, "__name__", "") == "Score" or "ranks" in signature.parameters
 
 
 def _modules(package: str) -> list[Any]:
     folder = import_module(package).__path__
-    return [import_module(f"{package}.{found.name}") for found in pkgutil.iter_modules(folder)]
-
-
-def _subclasses(package: str, kind: type) -> Iterator[Any]:
-    """Give the classes in a package that are a kind of another and can be used."""
-    for module in _modules(package):
-        for one in vars(module).values():
-            usable = inspect.isclass(one) and issubclass(one, kind) and not inspect.isabstract(one)
-            if usable and one.__module__ == module.__name__:
-                yield one
+    return [import_module(f"{package}.{module.name}") for module in pkgutil.iter_modules(folder)]
 
 
 def _at(home: str) -> Any:
     module, _, path = home.partition(":")
-    found = import_module(module)
+    home_object = import_module(module)
     for name in path.split("."):
-        found = getattr(found, name)
-    return found
+        home_object = getattr(home_object, name)
+    return home_object
 
 
 def prose(docstring: str) -> str:
@@ -165,7 +156,7 @@ def _attributes(paragraph: str) -> str:
 
 
 def commands() -> str:
-    """Show every command with its options, as Typer documents them."""
+    """Show every command with all its options, as Typer documents them."""
     import typer
     from typer.cli import get_docs_for_click
     from typer.main import get_command
@@ -173,12 +164,12 @@ def commands() -> str:
     from attnprobe.cli.app import make_app
 
     command = get_command(make_app(everything=True))
-    found = get_docs_for_click(obj=command, ctx=typer.Context(command), name="attnprobe")
-    found = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, found)
-    found = re.sub(r"(?m)^Columns:\n((?:  .*\n)+)", r"\n```text\n\1```\n\n", found)
-    found = found.replace("```console\n", "```text\n")  # which says how it is used, and is no example
-    found = found.partition("## `attnprobe census`")[2]
-    return "## `attnprobe census`" + re.sub(r"(?m)^\* `(?:-h, )?--help`.*\n", "", found)
+    page = get_docs_for_click(obj=command, ctx=typer.Context(command), name="attnprobe")
+    page = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, page)
+    page = re.sub(r"(?m)^(Columns.*:)\n((?:  .*\n)+)", r"\n\1\n\n```text\n\2```\n\n", page)
+    page = page.replace("```console\n", "```text\n")  # which says how it is used, and is no example
+    page = page.partition("## `attnprobe census`")[2]
+    return "## `attnprobe census`" + re.sub(r"(?m)^\* `(?:-h, )?--help`.*\n", "", page)
 
 
 def _as_code(examples: re.Match[str]) -> str:
@@ -192,12 +183,21 @@ def functions() -> str:
 
     lines = []
     for name, command in COMMANDS.items():
-        said, _, more = command.documentation.partition("\n\nArgs:\n")
-        used = [group for group, some in _groups().items() if any(one in command.options for one in some)]
-        shared = [one for group in used for one in _groups()[group]]
-        own = _keywords(one for one in command.keywords.values() if one not in shared)
+        about, _, more = command.documentation.partition("\n\nArgs:\n")
+        used = [
+            group
+            for group, members in _groups().items()
+            if any(option in command.options for option in members)
+        ]
+        shared = [option for group in used for option in _groups()[group]]
+        special = _keywords(option for option in command.keywords.values() if option not in shared)
         named = ", ".join(f"[{group.__name__}](#{group.__name__.lower()})" for group in used)
-        lines += [f"### attnprobe.{name}", prose(said), own, f"Shared keywords: {named}." if named else ""]
+        lines += [
+            f"### attnprobe.{name}",
+            prose(about),
+            special,
+            f"Shared keywords: {named}." if named else "",
+        ]
         lines += [_as_list(more.partition("\n\n")[2])]
     return "\n\n".join(line for line in lines if line)
 
@@ -221,19 +221,18 @@ def _groups() -> dict[Any, list[Any]]:
     from attnprobe import options
     from attnprobe.registry import read_options
 
-    found: dict[Any, list[Any]] = {}
+    groups: dict[Any, list[Any]] = {}
     for name, group in vars(options).items():
         if name.endswith("Options"):
-            before = [option for named in found.values() for option in named]
-            own = [option for option in read_options(group.__annotations__) if option not in before]
-            if own:
-                found[group] = own
-    return found
+            before = [option for named in groups.values() for option in named]
+            new = [option for option in read_options(group.__annotations__) if option not in before]
+            if new:
+                groups[group] = new
+    return groups
 
 
 def _keywords(options: Iterable[Any]) -> str:
-    said = ((one.keyword, prose(one.doc or one.help)) for one in options)
-    return "\n".join(f"- `{name}`: {text}" for name, text in said)
+    return "\n".join(f"- `{option.keyword}`: {prose(option.doc or option.help)}" for option in options)
 
 
 def models() -> str:
@@ -242,8 +241,8 @@ def models() -> str:
     reasons: dict[str, list[str]] = {}
     for name, way, lacking, evidence in recorded():
         if way in {"refused", "not tried"}:
-            said = evidence if way == "refused" else f"not tried: {evidence}"
-            reasons.setdefault(_shortened(said, name), []).append(name)
+            reason = evidence if way == "refused" else f"not tried: {evidence}"
+            reasons.setdefault(_shortened(reason, name), []).append(name)
         else:
             ways.setdefault((way, lacking), []).append(name)
     read = sum(len(names) for names in ways.values())
@@ -289,15 +288,22 @@ GENERATED: dict[str, Callable[[], str]] = {
     "statistics": statistics,
     "inside": inside,
     "compared": compared,
-    "found": found,
+    "gold": gold,
     "interventions": interventions,
     "objectives": objectives,
     "metrics": metrics,
-    "commands": commands,
     "functions": functions,
     "keywords": keywords,
     "models": models,
 }
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the page of all commands."""
+    from mkdocs.structure.files import File  # which tests of the pages do without
+
+    files.append(File.generated(config, "commands.md", content=f"# Commands\n\n{commands()}"))
+    return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

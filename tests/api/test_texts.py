@@ -5,7 +5,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-import attnprobe
 from attnprobe import AttnprobeError, Source
 from attnprobe.corpus.document import Document
 from attnprobe.session.texts import open_texts
@@ -14,8 +13,7 @@ TEXTS = ["The parcel came late.", "Who rang?", "It was raining, again."]
 
 
 def open_with(texts, labels=None, *, label_column=None, find_labels=False, **options):
-    columns = {"label_column": label_column, "find_labels": find_labels}
-    return open_texts(texts, labels, named=options, **columns)
+    return open_texts(texts, {**options, "label_column": label_column}, labels, find_labels=find_labels)
 
 
 def read(*arguments, **options):
@@ -135,18 +133,6 @@ def test_a_column_of_a_table(table):
 def test_what_is_no_text(texts):
     with pytest.raises(AttnprobeError, match="text 1 is"):
         read(texts)
-
-
-# What functions do with them
-
-
-@pytest.mark.parametrize("kind", [list, pd.Series])
-def test_targets(saved, kind):
-    wanted = ["a cat walks", "stop", "never by night"]
-    table = attnprobe.census(saved("t5"), TEXTS, targets=kind(wanted), statistics=["entropy"])
-    frame = {"text": TEXTS, "goal": wanted}
-    named = {"text_column": "text", "target_column": "goal"}
-    assert table.data == attnprobe.census(saved("t5"), frame, statistics=["entropy"], **named).data
 
 
 # Keywords

@@ -1,6 +1,6 @@
 """What gradients, relevance, ablation and pruning cost and gain, in forward passes of the same batches."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,8 +11,6 @@ from shapes import MINILM, random_batch, word_tokenizer
 from transformers import BertForSequenceClassification
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import BatchReader
-from attnprobe.corpus.document import Label
 from attnprobe.corpus.tokens import Reading
 from attnprobe.intervention.gradient import gradient_importance, head_relevance
 from attnprobe.intervention.objectives.classification import Classification
@@ -43,14 +41,14 @@ def _backward(
     name: str, attribute: Callable[..., object], goals: tuple[float, float], *, quick: bool
 ) -> Iterator[Figure]:
     for case in CASES:
-        data = _set_up(case)
+        data = set_up(case)
         ratios = paired_ratios(_bare(data), partial(attribute, data), 3 if quick else 9)
         yield as_figure(f"{name} of all heads, {case.name}", ratios, *goals)
 
 
 def ablation_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare one trial a head with as many bare forward passes."""
-    data = _set_up(MINILM_CASE)
+    data = set_up(MINILM_CASE)
     for name, cuts in (("ablation", cut_single_heads), ("keep-one", keep_single_heads)):
         trials = cuts(*data.model.shape)
         run = partial(run_trials, data, trials, ["accuracy"])
@@ -60,7 +58,7 @@ def ablation_costs(*, quick: bool) -> Iterator[Figure]:
 
 def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     """Compare the whole model with a smaller one, half of whose heads were cut out at random."""
-    data = _set_up(MINILM_CASE)
+    data = set_up(MINILM_CASE)
     shape = data.model.shape
     keep = mask_heads(shape, order_at_random(np.ones(shape, bool), 0), shape[0] * shape[1] // 2)
     smaller = remove_heads(data.model.checkpoint, keep, physical=True)
@@ -69,36 +67,14 @@ def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     yield as_figure(f"throughput without half of the heads, {MINILM_CASE.name}, gain", gains)
 
 
-class _Single(BatchReader):
-    """Stands where a corpus would: one batch."""
-
-    digest = rarity_digest = ""
-
-    def __init__(self, batch: Batch) -> None:
-        super().__init__([batch.members])
-        self.labels: Mapping[int, Label] = {int(member): int(member) % 2 for member in batch.members}
-        self._batch = batch
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return np.full(len(self._batch), self._batch.length, np.int32)
-
-    @property
-    def documents(self) -> np.ndarray:
-        return self._batch.members
-
-    def gather(self, members: np.ndarray) -> Batch:
-        return self._batch
-
-
-def _set_up(case: Case) -> TaskData:
+def set_up(case: Case) -> TaskData:
     batch = random_batch(case.sequences, case.length)
     classifier: Any = BertForSequenceClassification(case.shape.model().config).eval().requires_grad_(False)
     checkpoint = Checkpoint("random", classifier, word_tokenizer(["a b"]))
     model = TaskModel(
         checkpoint, case.shape.architecture(), Gating(True, ""), "classification", TaskOptions()
     )
-    corpus = Corpus(_Single(batch), Reading(), len(batch), 0)
+    corpus = Corpus(batch.corpus, Reading(), len(batch), 0)
     return TaskData(model, corpus, Classification(checkpoint, corpus), open_single_run(), Workers())
 
 

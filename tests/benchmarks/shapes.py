@@ -16,7 +16,7 @@ from transformers import (
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.tokens import TokenFeatures
-from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.ways import Way
@@ -76,6 +76,22 @@ LONG = Shape(layers=2, heads=12, width=768, positions=8192)
 TINY = Shape(layers=2, heads=4, width=64)
 
 
+class Drawn(BatchReader):
+    """A corpus of one batch."""
+
+    digest = ""
+
+    def __init__(self, ids: torch.Tensor, tokens: TokenFeatures) -> None:
+        self._ids, self._tokens = ids, tokens
+        self.documents = self.names = np.arange(len(ids))
+        self.lengths = np.full(len(ids), ids.shape[1], np.int32)
+        self.labels = {member: member % 2 for member in range(len(ids))}
+        self.plan = [self.documents]
+
+    def gather(self, members: np.ndarray) -> Batch:
+        return Batch({"input_ids": self._ids}, self._tokens, members, self)
+
+
 def random_batch(sequences: int, length: int) -> Batch:
     """Draw sequences that look like text to every statistic: framed, with commas and rare tokens."""
     generator = torch.Generator().manual_seed(length)
@@ -94,7 +110,8 @@ def random_batch(sequences: int, length: int) -> Batch:
         rank=torch.where(special, -1, ids),
         order=torch.where(special, -1, ids),
     )
-    return Batch({"input_ids": ids}, tokens, np.arange(len(ids)))
+    corpus = Drawn(ids, tokens)
+    return corpus.read(corpus.documents)
 
 
 def word_tokenizer(sentences: list[str]) -> PreTrainedTokenizerFast:

@@ -18,6 +18,7 @@ from pages import page_milliseconds, report_figures
 from pictures import picture_seconds
 from precision import precision_costs
 from processes import length_memory, process_gains, text_memory, thread_gains
+from race import race
 from ratios import (
     all_pairs_costs,
     census_costs,
@@ -41,6 +42,7 @@ MEASUREMENTS = {
     "mixing": mixing_costs,
     "rank": rank_costs,
     "today": today_costs,
+    "race": race,
     "gradient": gradient_costs,
     "relevance": relevance_costs,
     "ablation": ablation_costs,

@@ -1,9 +1,6 @@
 """Running command lines inside the test, and a classifier that knows three words."""
 
 import copy
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -40,41 +37,6 @@ def invoke(capfd, monkeypatch):
         capfd.readouterr()
         code = run([str(word) for word in words])
         return code, *capfd.readouterr()
-
-    return call
-
-
-#: A command that is killed in the middle of the second checkpoint.
-KILLED = """
-import os, signal
-from attnprobe.__main__ import main
-from attnprobe.run import state
-from attnprobe.session import checkpoints
-
-kept, keep, reached = [], checkpoints.TableStore.keep, state.Stage.mark_batch_done
-
-def noted(self, number, *rest):
-    keep(self, number, *rest)
-    kept.append(number)
-
-def struck(self, snapshot):
-    reached(self, snapshot)
-    if kept:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-checkpoints.TableStore.keep, state.Stage.mark_batch_done = noted, struck
-main()
-"""
-
-
-@pytest.fixture
-def kill():
-    """Run a command line over several checkpoints, and kill it when the first of them is done."""
-
-    def call(*words):
-        command = [sys.executable, "-c", KILLED, *map(str, words)]
-        done = subprocess.run(command, capture_output=True, check=False, timeout=120)
-        assert done.returncode == -signal.SIGKILL, done.stderr
 
     return call
 

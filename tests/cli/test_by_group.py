@@ -52,7 +52,6 @@ def test_a_table_of_hostile_groups(invoke, rows):
     ("groups", "words", "says"),
     [
         (range(10_000), (), "has more than 100 values, such as '100'; --by-group takes at most 100 groups"),
-        ([""] * 3, (), "No document of it.jsonl is in a group"),
         (["a"], ("--by-group", "h"), "has no column 'h'; its columns are 'text', 'genre'"),
     ],
 )

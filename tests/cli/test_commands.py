@@ -77,7 +77,7 @@ def test_help_has_a_summary_and_examples(invoke, name):
 def test_help_needs_no_torch():
     """Keep the start quick: nothing heavy is imported before a command runs."""
     script = (
-        "import sys; from attnprobe.cli.app import run; run(['entropy', '--help']);"
+        "import sys, attnprobe.session.survey; from attnprobe.cli.app import run; run(['entropy', '--help']);"
         "heavy = {'torch', 'transformers', 'numba', 'pandas', 'scipy', 'numpy'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )

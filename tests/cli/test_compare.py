@@ -1,7 +1,6 @@
 """``compare``, from the command line: known answers, other shapes, files and refusals."""
 
 import copy
-import shutil
 
 import numpy as np
 import pytest
@@ -136,29 +135,6 @@ def test_the_head_whose_weights_were_noised_changes_and_none_before_it(compared,
     assert not table["jsd"][before].any()
     assert table["jsd"][4 + 2] > 1e-3
     assert (table["entropy_p_adjusted"][before] == 1).all()
-
-
-@pytest.mark.slow
-def test_models_of_other_shapes_are_compared_by_their_nearest_heads(compared, tmp_path, saved, texts):
-    from transformers import BertConfig, BertModel
-
-    torch.manual_seed(0)
-    folder = tmp_path / "eight"
-    config = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 48}
-    model = BertModel(BertConfig(**config, vocab_size=2000))
-    model.save_pretrained(folder)
-    for file in saved("bert").iterdir():
-        if "token" in file.name or "vocab" in file.name:
-            shutil.copy(file, folder)
-    table = compared(saved("bert"), folder, "-d", texts, "--measure", "entropy", "--match", "model")
-    assert "jsd" not in table.data
-    assert len(table) == 12
-    assert set(table["nearest_layer"].tolist()) <= {0, 1}
-    assert (table["jsd_nearest"] <= table["jsd_matched"] + 1e-9).all()
-    partners = list(zip(table["matched_layer"].tolist(), table["matched_head"].tolist(), strict=True))
-    assert len(set(partners)) == 12
-    plain = compared(saved("bert"), folder, "-d", texts, "--measure", "entropy")
-    assert any("about the nearest head" in note for note in plain.notes)
 
 
 @pytest.mark.parametrize(

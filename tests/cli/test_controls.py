@@ -44,12 +44,7 @@ def test_columns_of_induction(invoke, saved, tmp_path):
             ["induction", "demo", "--length", "500"],
             "more than demo takes or its vocabulary has; give at most --length 63.",
         ),
-        (["induction", "demo", "--length", "1"], "--length"),
-        (["induction", "demo", "--sequences", "0"], "--sequences"),
-        (["induction", "demo", "-d", "text.txt"], "-d"),
         (["induction", "demo", "--layers", "9"], "no layer 9"),
-        (["positional", "demo", "--control", "--seed", "-1"], "--seed"),
-        (["entropy", "demo", "--control"], "--control"),
     ],
 )
 def test_refused(refused, words, says):

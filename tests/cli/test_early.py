@@ -11,8 +11,6 @@ import pytest
 import attnprobe
 from attnprobe.table.table import Column
 
-#: A sentence with its dependencies.
-
 pytestmark = pytest.mark.slow  # processes are started
 
 # No torch, no transformers, no numba: to ask for them is an error.
@@ -89,6 +87,7 @@ REFUSED = {
     "ablate demo -d in.csv --text-column title --target-column gone": "in.csv has no column 'gone'",
     "ablate demo --objective masked-lm --metric bleu": "The objective masked-lm has no metric 'bleu'",
     "importance demo --nodes 3": "--nodes is for --method ig",
+    "ablate demo --draws 8": "--draws is for --with resample",
     "importance demo --method ig --nodes 0": "--nodes must be at least 1",
     "prune demo --by gradient-signed": "gradient-signed has a sign",
     "prune demo --by gradient,fisher": "There is no criterion 'gradient,fisher'",

@@ -1,7 +1,6 @@
 """Tasks of embedding models from the command line: similarity, triplets, retrieval."""
 
 import json
-from pathlib import Path
 
 import pandas
 import pytest
@@ -53,15 +52,3 @@ def test_a_folder_is_for_retrieval(invoke, refused, saved, beir, tmp_path):
     assert record["task"]["examples"] == 6
     assert "are for --objective retrieval" in refused("census", "demo", "-d", beir)
     assert "take gradient" in refused("importance", saved("bert"), "-d", beir, "--method", "lrp")
-
-
-@pytest.mark.exhaustive
-def test_minilm(invoke, minilm, tmp_path):
-    """A real embedding model finds everyday passages, also without any one of its heads."""
-    data = Path(__file__).parents[2] / "examples" / "everyday.csv"
-    words = ["-d", data, "--objective", "retrieval", "-L", 8, "-q"]
-    assert invoke("ablate", minilm, *words, "-o", tmp_path / "a.csv")[0] == 0
-    table = pandas.read_csv(tmp_path / "a.csv")
-    assert table["baseline"].iloc[0] > 0.9
-    assert table["score"].min() > 0.8
-    assert len(table) == 72

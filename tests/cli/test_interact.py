@@ -24,13 +24,3 @@ def test_columns(invoke, words):
     assert list(found) == PAIRS
     assert len(found) == 3
     assert (found["proposed"].abs().diff().dropna() <= 0).all()
-
-
-def test_refusals(invoke):
-    assert (
-        invoke("ablate", "demo", "--draws", 8)[2].splitlines()[-1]
-        == "attnprobe: --draws is for --with resample."
-    )
-    code, _, said = invoke("interact", "demo", "-L", 2)
-    assert code == 2
-    assert "interact needs at least two documents in either half of the data; give more." in said

@@ -44,11 +44,6 @@ def tables(tmp_path_factory, classifier, reviews):
             target = folder / f"{name}-{part}.csv"
             data = ["-d", str(reviews / f"{part}.tsv")]
             assert run([command, str(classifier), *data, *words, "-q", "-o", str(target)]) == 0
-    for extension in ("json", "parquet"):
-        inside = folder / extension
-        inside.mkdir()
-        words = ["-d", str(reviews / "first.tsv"), "-q", "-o", str(inside / f"importance-first.{extension}")]
-        assert run(["importance", str(classifier), *words]) == 0
     return folder
 
 
@@ -163,13 +158,9 @@ def test_a_head_that_is_not_there(invoke, refused, labelled):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--step", "0"], "--step"),
-        (["--random-orders", "-1"], "--random-orders"),
-        (["--share", "0.5"], "--save and --share"),
         (["--margin", "0"], "--margin must be more than 0"),
         (["--physical"], "--physical"),
         (["--save", "out", "--share", "0.0001"], "not one of them"),
-        (["--by", "unknown"], "'unknown'"),
         (["--by", "gradient", "--highest-first"], "--highest-first"),
         (["-L", "1"], "ranked and scored"),
     ],
@@ -178,9 +169,6 @@ def test_bad_pruning(refused, monkeypatch, tmp_path, words, says):
     monkeypatch.chdir(tmp_path)
     assert says in refused("prune", "demo", "-L", "4", "--random-orders", "0", *words)
     assert not list(tmp_path.iterdir())
-
-
-# Correlation
 
 
 # Pruning

@@ -121,10 +121,7 @@ def test_links_of_pairs(invoke, aligned):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["syntax", "demo", "--selection", "half"], "--selection"),
-        (["links", "demo", "--reverse", "demo"], "--reverse"),
         (["syntax", "demo", "--layers", "1"], "--layers picks rows of heads; give --by head with it"),
-        (["syntax", "demo", "--min-links", "0"], "--min-links"),
         (["syntax", "demo", "--relations", ""], "No label is named; name some"),
         (["syntax", "demo", "--trees", "--relations", "obj"], "leave out --relations"),
         (["coreference", "demo", "-d", "missing.tsv"], "there is no file missing.tsv"),

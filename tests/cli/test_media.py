@@ -154,15 +154,3 @@ class TestInterventions:
             found, full = model(**given).logits, whole(**given).logits
         assert found.shape == (1, 2)
         assert not torch.allclose(found, full, atol=1e-4)
-
-
-class TestRefusals:
-    def test_text_to_eyes(self, refused, media_model, text):
-        assert "vit reads images; give a folder of images" in refused(
-            "entropy", media_model("vit"), "-d", text
-        )
-
-    def test_a_broken_file(self, refused, media_model, photos, tmp_path):
-        shutil.copytree(photos, tmp_path / "photos")
-        (tmp_path / "photos" / "p3.png").write_text("words")
-        assert "p3.png is damaged" in refused("entropy", media_model("vit"), "-d", tmp_path / "photos")

@@ -37,14 +37,3 @@ def test_it_is_not_for_runs_that_end_by_themselves(invoke, corpus):
     code, _, err = invoke("entropy", "demo", "-d", "text.txt", "--part", "1/2", "--until", "0.1")
     assert code == 2
     assert "--until as many as it takes; leave one out" in err
-
-
-def test_merge_names_what_is_missing(invoke, corpus):
-    for number in (1, 4):
-        invoke("entropy", "demo", "-d", "text.txt", "--part", f"{number}/4", "-o", f"{number}.csv")
-    code, _, err = invoke("merge", "1.csv", "4.csv", "-o", "all.csv")
-    assert code == 0
-    assert "Parts 2 and 3 of 4 of text.txt are missing." in err
-    code, _, err = invoke("merge", "1.csv", "4.csv", "1.csv", "-o", "no.csv")
-    assert code == 2
-    assert "1.csv.json and 1.csv.json both hold part 1 of 4 of text.txt, which would count twice" in err

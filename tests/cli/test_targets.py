@@ -28,8 +28,3 @@ def test_targets(invoke, saved, pairs):
     own = pd.read_csv(io.StringIO(out))
     assert (own["n"] == 3).all()
     assert not (own["entropy"] == table["entropy"]).any()
-
-
-def test_without_a_decoder(refused, saved, pairs):
-    words = ["-d", pairs, "--text-column", "source", "--target-column", "target text"]
-    assert "leave out --label-column" in refused("census", saved("bert"), *words)

@@ -107,11 +107,6 @@ def test_killed_and_resumed_it_stops_at_the_same_look_with_the_same_bits(invoke,
     assert "belongs to a run with another setting" in error
 
 
-@pytest.mark.parametrize("command", ["importance", "ablate", "compare", "syntax", "roles", "prune"])
-def test_only_the_census_family_has_it(refused, corpus, command):
-    assert "--until" in refused(command, "demo", "--until", "0.1")
-
-
 def test_what_is_counted_over_the_whole_text_is_left_out(invoke, corpus):
     code, out, error = invoke("census", "demo", "-d", "text.txt", "--until", "entropy=9")
     assert code == 0

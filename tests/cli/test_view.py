@@ -54,9 +54,6 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
     found = texts(tmp_path / "all.svg")
     assert "Attention of t5" in found
     assert found.count("rollout") == 2  # none of cross-attention
-    options = ["--rollout", "--width", 200, "--overwrite"]
-    assert invoke("view", saved("t5"), TEXT, "-o", tmp_path / "all.svg", *options)[0] == 0
-    assert texts(tmp_path / "all.svg").count("rollout") == 2
     assert [one for one in found if one in {"encoder", "decoder", "cross"}] == ["encoder", "decoder", "cross"]
     words = ["view", saved("t5"), TEXT, "--attention", "decoder", "--layer", 1, "--rollout"]
     assert invoke(*words, "-o", tmp_path / "rolled.svg")[0] == 0

@@ -28,7 +28,7 @@ class Shared(TypedDict, total=False):
 
 @command()
 def sample(
-    kind: Annotated[Literal["a", "b"], Option("Kind.", flags=("--kind", "--sort"))] = "a",
+    kind: Annotated[Literal["a", "b"], Option("Kind.")] = "a",
     **options: Unpack[Shared],
 ):
     """Give what was given."""
@@ -41,7 +41,6 @@ def sample(
         ({"number": 6}, "--number must be at most 5, not 6."),
         ({"number": -1}, "--number must be at least 0, not -1."),
         ({"kind": "c"}, "kind must be one of a, b, not 'c'."),
-        ({"kind": "a", "sort": "b"}, "sort is another name of kind; give one of them."),
         ({"numbr": 1}, "sample() has no keyword 'numbr'."),
     ],
 )
@@ -54,4 +53,3 @@ def test_bounds_and_names(given, sentence):
 def test_defaults_reach_the_body():
     assert sample() == ("a", {"number": None, "folds": 5, "quiet": False})
     assert sample("b", quiet=True) == ("b", {"number": None, "folds": 5, "quiet": True})
-    assert sample(sort="b", folds=2)[0] == "b"

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import openpyxl
 import pyarrow
 import pytest
 from hypothesis import given, settings
@@ -25,15 +24,6 @@ def _parquet() -> bytes:
     sink = io.BytesIO()
     columns = {"text": SENTENCES * 5, "n": list(range(20)), "kind": ["a", None] * 10}
     parquet.write_table(pyarrow.table(columns), sink)
-    return sink.getvalue()
-
-
-def _workbook() -> bytes:
-    book = openpyxl.Workbook()
-    for row in [("n", "text"), *enumerate(SENTENCES)]:
-        book.active.append(row)
-    sink = io.BytesIO()
-    book.save(sink)
     return sink.getvalue()
 
 
@@ -59,7 +49,6 @@ SOUND = {
     ".ndjson": "\n".join(map(json.dumps, SENTENCES)).encode(),
     ".json": json.dumps({"rows": _ROWS, "version": 1}, indent=1).encode(),
     ".parquet": _parquet(),
-    ".xlsx": _workbook(),
     ".conllu": _CONLLU.encode(),
     **dict.fromkeys((".conll", ".bio", ".iob"), _CONLL.encode()),
 }

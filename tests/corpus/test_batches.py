@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batch import MediaTokens, TokenisedTexts
-from attnprobe.corpus.batches import Batches, plan_batches
+from attnprobe.corpus.batch import Batch, TokenisedTexts
+from attnprobe.corpus.batches import Batches, Clip, MediaBatches, plan_batches
+from attnprobe.corpus.media import Item
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokenizer import Frame
 from attnprobe.corpus.tokens import TokenSequence
@@ -135,7 +137,11 @@ class TestUnseen:
     """Tokens that only the model makes."""
 
     def test_outside_of_the_grid(self):
-        keys = MediaTokens(8, True, Grid(2, 2, 2), content_only=True).layout(1, 8).keys
+        grids = {(): Grid(2, 2, 2)}
+        clips, lengths = [Clip(Item(Path("a.png")))], np.array([8], np.int32)
+        options = {"digest": "0", "rate": 0, "budget": 8, "grids": grids, "content_only": True}
+        corpus = MediaBatches("image", clips, lengths, dict, **options)
+        keys = Batch({}, None, np.array([0]), corpus).lay_out(Kind.ENCODER, 8, 8).keys
         assert keys.first[0].tolist() == [True] + [False] * 7
         assert keys.separator[0].tolist() == [False, True, *[False] * 4, True, True]
         assert keys.other[0].tolist() == keys.kept[0].tolist() == [False, False, *[True] * 4, False, False]

@@ -109,7 +109,7 @@ def test_names_behind_the_pronoun():
 def test_rows_without_an_antecedent_are_left_out():
     neither = cells(a=("Zoë 𠮷ster", "false"))
     assert len(read(neither, cells(), neither)) == 1
-    with pytest.raises(AttnprobeError, match=r"gap.tsv holds no row in which A or B"):
+    with pytest.raises(AttnprobeError, match=r"gap.tsv holds no mention with an antecedent"):
         read(neither)
 
 

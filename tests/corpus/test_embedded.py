@@ -7,7 +7,7 @@ import conllu
 import pandas as pd
 import pytest
 
-from attnprobe.corpus.open import Embedded, open_embedded, open_source, read_embedded
+from attnprobe.corpus.open import Embedded, open_anything, open_embedded, read_embedded
 from attnprobe.corpus.source import EMBEDDED, Source
 
 WANTED = {
@@ -20,7 +20,7 @@ WANTED = {
 
 @pytest.mark.parametrize("part", Embedded)
 def test_each_part_has_its_documents_and_its_hash(part):
-    opened = open_source(Source(EMBEDDED, **WANTED[part]))
+    opened = open_anything(Source(EMBEDDED, **WANTED[part]))
     assert list(opened.documents) == list(read_embedded(part))
     content = b"".join(stream.read() for stream, _ in open_embedded(part))
     assert opened.described["name"] == EMBEDDED

@@ -8,7 +8,7 @@ import pytest
 
 from attnprobe.corpus.conllu import Sentence
 from attnprobe.corpus.groups import MOST, join_sources, keep_grouped
-from attnprobe.corpus.open import open_source, read_documents
+from attnprobe.corpus.open import open_anything, read_documents
 from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
@@ -99,15 +99,15 @@ def test_folders_of_files(tmp_path):
 
 
 def test_files_by_their_names(tmp_path):
-    from attnprobe.session.texts import GoldLinks, open_gold
+    from attnprobe.session.texts import open_gold
 
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "dev.conllu").write_text(sentence(f"{name}word", f"sent_id = {name}"))
     files = [str(tmp_path / name / "dev.conllu") for name in "ab"]
-    source = open_gold(files, GoldLinks.TREEBANK, {"by_group": "file"})
+    source = open_gold(files, "treebank", {"by_group": "file"})
     assert [one.group for one in source.documents] == ["dev.conllu", "dev.conllu (2)"]
-    alone = open_gold(files[0], GoldLinks.TREEBANK, {"by_group": "file"})
+    alone = open_gold(files[0], "treebank", {"by_group": "file"})
     with pytest.raises(AttnprobeError, match="'file' is empty, or not there"):
         list(keep_grouped(alone.documents, "file", alone.name))
 
@@ -132,7 +132,7 @@ def trees(tmp_path, name, *words):
     """Open a treebank; a word that begins with * begins a document too."""
     path = tmp_path / name
     path.write_text("".join(sentence(one.strip("*"), *["newdoc"] * one.startswith("*")) for one in words))
-    return open_source(Source(str(path), annotated=True))
+    return open_anything(Source(str(path), annotated=True))
 
 
 def test_documents_of_several_files_stay_apart(tmp_path):

@@ -97,9 +97,8 @@ class TestFiles:
             assert (found.text, found.annotation.links) == ("the dog", (Link(Span(0, 3), Span(4, 7), "det"),))
 
     def test_without_links(self, tmp_path):
-        for name in ("a.txt", "a.csv"):
-            with pytest.raises(AttnprobeError, match="holds no gold links"):
-                read_documents(Source(write(tmp_path, [ROW], name), annotated=True))
+        with pytest.raises(AttnprobeError, match="holds no gold links"):
+            list(read_documents(Source(write(tmp_path, [ROW], "a.txt"), annotated=True)))
         with pytest.raises(AttnprobeError, match="is a folder"):
             open_anything(Source(str(tmp_path), annotated=True))
         with pytest.raises(AttnprobeError, match="no column 'links'"):

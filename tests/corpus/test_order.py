@@ -13,8 +13,8 @@ from attnprobe.corpus.document import Document
 from attnprobe.corpus.hub import open_split
 from attnprobe.corpus.media import Item, MediaFolder
 from attnprobe.corpus.open import read_documents
-from attnprobe.corpus.order import Order, arrange, arrange_media, draw_documents, select
-from attnprobe.corpus.source import Source
+from attnprobe.corpus.order import arrange, arrange_media, draw_documents, select
+from attnprobe.corpus.source import Order, Source
 from attnprobe.errors import AttnprobeError
 
 TEXTS = [f"text {place}" for place in range(700)]
@@ -56,7 +56,7 @@ def test_parts_of_a_document_come_together_in_their_order():
         assert places == sorted(places)
         assert len(parts) == 1 or len(parts) == 12
     for number in (1, 4, 9):
-        drawn = draw_documents(documents, number, 3, lambda one: one.part_of)
+        drawn = draw_documents(documents, number, 3)
         assert sorted(one.text for one in drawn) == sorted(flat(found[:number]))
 
 

@@ -65,9 +65,9 @@ def test_lines(form: str, pairs: Pairs, tmp_path: Path):
     assert not any(document.image for document in read(path, image_column="none"))
 
 
-@pytest.mark.parametrize("form", ["csv", "hub", "bytes", "captions"])
+@pytest.mark.parametrize("form", ["csv", "hub", "bytes", "metadata"])
 def test_other_forms(form: str, pairs: Pairs, tmp_path: Path):
-    """A csv, parquet as the hub writes it and with bare bytes, a folder with a table."""
+    """A csv, parquet as the hub writes it and with bare bytes, the table of a folder."""
     texts, options = [text for _, text in pairs], {}
     path = tmp_path / f"pairs.{'csv' if form == 'csv' else 'parquet'}"
     if form == "csv":
@@ -78,10 +78,10 @@ def test_other_forms(form: str, pairs: Pairs, tmp_path: Path):
         cells = [{"bytes": one, "path": "x.png"} for one in own] if form == "hub" else own
         pandas.DataFrame({"text": texts, "image": cells}).to_parquet(path)
     else:
-        path = tmp_path / "seen"
+        path = tmp_path / "seen" / "metadata.jsonl"
         options = {"text_column": "caption"}
         rows = [json.dumps({"file_name": one.name, "caption": text}) for one, text in pairs]
-        (path / "metadata.jsonl").write_text("\n".join(rows))
+        path.write_text("\n".join(rows))
     found = read(path, **options)
     assert [document.text for document in found] == texts
     for document, (own, _) in zip(found, pairs, strict=True):

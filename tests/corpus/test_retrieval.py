@@ -15,9 +15,7 @@ from attnprobe.session.texts import open_texts
 
 
 def read(texts: Any, objective: str, labels: Any = None, **named: Any) -> list[Document]:
-    named = {"objective": objective, **named}
-    column = named.get("label_column")
-    return [*open_texts(texts, labels, named=named, label_column=column, find_labels=True).documents]
+    return [*open_texts(texts, {"objective": objective, **named}, labels, find_labels=True).documents]
 
 
 def write(path: Path, *lines: str) -> str:

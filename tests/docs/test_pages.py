@@ -55,7 +55,7 @@ def test_every_statistic_has_its_place():
 
 def test_every_column_is_defined():
     """Of the commands that switch heads, ask what they find or look inside; others list their statistics."""
-    page = pages.interventions() + pages.found() + pages.inside() + pages.statistics()
+    page = pages.interventions() + pages.gold() + pages.inside() + pages.statistics()
     few = {"limit": 6, "workers": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

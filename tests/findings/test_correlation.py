@@ -128,15 +128,6 @@ def test_some_of_the_same_examples_on_both_sides():
     assert any("some of the same examples" in note for note in found.notes)
 
 
-def test_rows_in_another_order_find_their_blocks():
-    frame, record = measured(2)
-    moved = read(frame.sample(frac=1, random_state=0), record=record)
-    one = side(1)
-    found, wanted = (compared(one, other) for other in (moved, side(2)))
-    for end in ("", "_low", "_high"):
-        assert number(found, f"pearson_true{end}") == pytest.approx(number(wanted, f"pearson_true{end}"))
-
-
 def test_heads_of_encoder_and_decoder_are_told_apart():
     both = pandas.concat(
         [table(seed).assign(attention=kind, dataset="d") for seed, kind in ((1, "encoder"), (2, "cross"))]

@@ -9,7 +9,6 @@ import pytest
 from numpy.typing import NDArray
 
 from attnprobe.intervention.gradient import Attributions, gradient_importance
-from attnprobe.sums.base import pack, unpack
 
 LAYERS, HEADS = 3, 4
 SHAPE = LAYERS, HEADS
@@ -79,15 +78,6 @@ def test_errors_are_the_jackknifes(number: int, size: int):
         np.testing.assert_allclose(found.error, jackknife(sizes, documents, function), rtol=1e-8, atol=1e-12)
 
 
-def test_the_error_of_normalized_values_is_the_spread_of_samples():
-    """Of more documents than there are blocks."""
-    draw = np.random.default_rng(5)
-    samples = draw.gamma(2.0, size=(1000, 200, 1, HEADS)) * np.arange(1, 5)
-    spread = norm(samples.mean(1)).std(0)
-    errors = [sum_up(sample, np.arange(200), 200).normalized.error for sample in samples[:200]]
-    np.testing.assert_allclose(np.mean(errors, 0), spread, rtol=0.08)
-
-
 def test_nothing_matters_in_a_layer():
     values = draw_values(np.arange(12))
     values[:, 1] = 0
@@ -96,19 +86,6 @@ def test_nothing_matters_in_a_layer():
         for numbers in (part.value, part.error):
             assert np.isnan(numbers[1]).all()
             assert np.isfinite(numbers[[0, 2]]).all()
-
-
-@pytest.mark.parametrize("documents", [np.arange(30), draw_windows(12), np.zeros(5, int)])
-def test_what_is_kept_is_all_there_is(documents: Ints):
-    """A file gives back the sum, and it goes on."""
-    values = draw_values(documents)
-    first, second = (
-        sum_part(values, documents, half)
-        for half in np.split(np.arange(len(documents)), [len(documents) // 2])
-    )
-    again = Attributions.from_arrays(unpack(pack(first.arrays()))) + second
-    for name, array in (first + second).arrays().items():
-        np.testing.assert_array_equal(again.arrays()[name], array, err_msg=name)
 
 
 def test_windows_of_a_model(headed: Any, documents: Any, benched: Any):

@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.replacing import ResampledExamples, build_replacing
-from attnprobe.intervention.task import build_metric
 from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
 
 CASES = [("bert", "classification"), ("llama", "causal-lm"), ("t5", "seq2seq")]
@@ -198,16 +196,3 @@ def test_generated_text_is_refused(headed: Any, documents: Any, benched: Any):
             with pytest.raises(AttnprobeError, match=f"--with {name} needs answers of one forward pass"):
                 build_replacing(name, bench, draws=4, seed=1)
         assert build_replacing("zero", bench, draws=4, seed=1) is None
-
-
-def test_table_of_draws(headed: Any, documents: Any, benched: Any):
-    with benched(headed("bert", "classification"), documents("classification")) as bench:
-        replacing = build_replacing("resample", bench, draws=5, seed=1)
-        table = tabulate_ablation(bench, build_metric("loss", bench, 42), replacing)
-        losses = found_losses(bench, replacing).astype(float)
-        untouched = run_trials(bench, [], ("loss",)).untouched["loss"].astype(float)
-    apart = (losses.mean(0) - untouched[:, None, None]).reshape(len(untouched), -1)
-    np.testing.assert_allclose(table["delta"], apart.mean(0), atol=1e-7)
-    np.testing.assert_allclose(table["delta_se"], apart.std(0, ddof=1) / len(apart) ** 0.5, rtol=1e-6)
-    sizes = np.abs(losses - untouched[:, None, None]).mean(0).reshape(len(untouched), -1)
-    np.testing.assert_allclose(table["moved"], sizes.mean(0), rtol=1e-6)

@@ -129,7 +129,7 @@ class TestBase:
         expected = attnprobe.entropy(str(folder), TEXTS)["entropy"]
         shutil.copytree(saved("bert"), tmp_path / "moved")
         self.state(folder, base_model_name_or_path="/gone/from/here")
-        with pytest.raises(AttnprobeError, match=r"/gone/from/here, .*not here; name its base with"):
+        with pytest.raises(AttnprobeError, match=r"/gone/from/here, .*; name its base with"):
             attnprobe.entropy(str(folder), TEXTS)
         found = attnprobe.entropy(str(folder), TEXTS, base=str(tmp_path / "moved"))
         assert (found["entropy"] == expected).all()
@@ -138,14 +138,14 @@ class TestBase:
         ("stated", "says"),
         [
             ({"base_model_name_or_path": None}, "names no base model"),
-            ({"base_model_name_or_path": "../../gone"}, "not here; name its base"),
+            ({"base_model_name_or_path": "../../gone"}, "another machine; name its base"),
             ({"base_model_name_or_path": "<b>x</b>"}, "neither a folder here nor a possible name"),
             ({"base_model_name_or_path": "/"}, "holds no config.json"),
             ({"peft_type": "PREFIX_TUNING"}, "adds virtual tokens"),
             ({"peft_type": "NOTHING_KNOWN"}, "no adapters of the kind NOTHING_KNOWN"),
-            ({"peft_type": "SHADOW", "shadow_model": "/"}, "other parts outside of the base"),
+            ({"peft_type": "SHADOW", "shadow_model": "/"}, "other parts outside of its base"),
             ({"r": 10**12}, "can't be merged into"),
-            ({"base_model_name_or_path": "a\0b/c/d"}, "not here; name its base"),
+            ({"base_model_name_or_path": "a\0b/c/d"}, "another machine; name its base"),
         ],
     )
     def test_hostile(self, adapt, use_cache, tmp_path, stated, says):
@@ -186,7 +186,7 @@ class TestBase:
         shutil.copytree(saved("bert"), tmp_path / "org" / "base")
         self.state(folder, base_model_name_or_path="org/base")
         monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(folder))
-        with pytest.raises(AttnprobeError, match="a folder here has this name, too; name its base with"):
+        with pytest.raises(AttnprobeError, match="may be a folder of another machine; name its base with"):
             attnprobe.entropy("org/adapter", TEXTS)
 
     def test_weights_of_another_name(self, adapt, monkeypatch):
@@ -213,7 +213,7 @@ class TestBase:
     def test_beside_its_base(self, adapt, saved, tiny):
         folder, merged = adapt("bert", lora("bert"))
         shutil.copy(saved("bert") / "config.json", folder)
-        with pytest.raises(AttnprobeError, match=r"an adapter \(LORA\) of .* take the config.json away"):
+        with pytest.raises(AttnprobeError, match=r"adapter \(LORA\), beside a config.json .* take it away"):
             attnprobe.entropy(str(folder), TEXTS)
         shutil.copytree(saved("bert"), folder, dirs_exist_ok=True)
         table = attnprobe.entropy(str(folder), TEXTS)

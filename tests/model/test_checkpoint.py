@@ -11,7 +11,7 @@ from transformers.models.bart.modeling_bart import shift_tokens_right
 from transformers.models.mbart.modeling_mbart import shift_tokens_right as put_last_first
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.checkpoint import Checkpoint, find_longest_input, find_tower
+from attnprobe.model.checkpoint import Checkpoint, check_modality, find_tower
 
 TARGET = [5, 9, 7, 2]
 
@@ -30,7 +30,8 @@ def test_a_decoder_reads_what_it_reads_in_training(copied: Callable[[str], Any],
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_a_text_may_be_as_long_as_there_are_positions(tiny: Callable[[str], Any], kind: str):
     model, _ = tiny(kind)
-    longest = find_longest_input(model, SimpleNamespace(model_max_length=10**30))  # type: ignore[arg-type]
+    tokenizer: Any = SimpleNamespace(model_max_length=10**30)
+    longest = Checkpoint(kind, model, tokenizer).longest
     assert longest is not None
     model(input_ids=torch.full((1, longest), 5))
     with pytest.raises((IndexError, RuntimeError)):
@@ -48,7 +49,7 @@ def test_a_text_may_be_as_long_as_there_are_positions(tiny: Callable[[str], Any]
     ],
 )
 def test_towers(name: str, modality: str, tower: str):
-    assert find_tower("x", every_type.build(name), modality) == tower
+    assert find_tower(every_type.build(name), modality) == tower
 
 
 @pytest.mark.parametrize(
@@ -62,4 +63,4 @@ def test_towers(name: str, modality: str, tower: str):
 )
 def test_another_modality_is_refused(name: str, modality: str, says: str):
     with pytest.raises(AttnprobeError, match=says):
-        find_tower("x", every_type.build(name), modality)
+        check_modality("x", every_type.configuration(name), modality)

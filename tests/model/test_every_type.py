@@ -28,7 +28,7 @@ from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.gates import check_gates
 from attnprobe.model.check.observed import check_observations
-from attnprobe.model.checkpoint import Checkpoint, find_tower
+from attnprobe.model.checkpoint import Checkpoint, check_modality, find_tower
 from attnprobe.model.processing import Processor
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading import blocks
@@ -78,7 +78,8 @@ def checkpoints(name: str) -> Iterator[Checkpoint]:
     modalities = [MODALITIES[known.modality]] if known.modality in MODALITIES else ["text", "image"]
     for modality in modalities:
         processor = None if modality == "text" else cast(Processor, Noise(name, model, modality))
-        tower = find_tower(name, model, modality)
+        check_modality(name, model.config, modality)
+        tower = find_tower(model, modality)
         yield Checkpoint(name, model, tokenizer(), modality=modality, processor=processor, tower=tower)
 
 
@@ -156,7 +157,7 @@ REFUSED = {
     "can't be run on": ("udop", "vilt"),
     "what was tapped can't be checked": ("cvt", "levit", "pvt_v2"),
     "takes two softmaxes": ("lilt",),
-    "as two sequences, with layers of attention between them; give another": ("lxmert",),
+    "as two sequences, with layers of attention between them": ("lxmert",),
     "reads neither text nor images": ("perceiver",),
     "reads characters": ("canine",),
     "pool the queries": ("funnel",),

@@ -37,11 +37,11 @@ def edited(saved: Saved, tmp_path: Path) -> Callable[..., Path]:
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
-        ("bert", {"num_hidden_layers": 2}, ["hold 3 layers, the config reads 2: layer 2 is not measured"]),
+        ("bert", {"num_hidden_layers": 2}, ["hold 3 layers, of which the config leaves out 2"]),
         (
             "t5", {"num_layers": 1, "num_decoder_layers": 1},
-            ["hold 3 encoder layers, the config reads 1: layers 1 and 2 are",
-             "hold 2 decoder layers, the config reads 1: layer 1 is"],
+            ["hold 3 encoder layers, of which the config leaves out 1 and 2 (counted from 0)",
+             "hold 2 decoder layers, of which the config leaves out 1"],
         ),
     ],
 )  # fmt: skip
@@ -67,7 +67,7 @@ def test_with_a_task_head(tiny: Callable[[str], Any], tmp_path: Path):
     for heads in ((), (MASKED_LM,)):
         found = load_checkpoint(str(tmp_path), heads=heads)
         assert (found.head is None) == (not heads)
-        assert "layer 2 is not measured" in found.remarks[0]
+        assert "leaves out 2" in found.remarks[0]
 
 
 class TestOrdinary:
@@ -103,7 +103,7 @@ class TestSaid:
 
     def test_census(self, edited: Callable[..., Path], saved: Saved):
         texts = ["the river bank was slow", "a bird ran"]
-        with pytest.warns(AttnprobeWarning, match="layer 2 is not measured"):
+        with pytest.warns(AttnprobeWarning, match="leaves out 2"):
             table = attnprobe.census(str(edited("bert", num_hidden_layers=2)), texts)
         whole = attnprobe.census(str(saved("bert")), texts)
         np.testing.assert_allclose(table["entropy"], whole["entropy"][: 2 * 4], atol=1e-6)
@@ -118,5 +118,5 @@ class TestNoTokenizer:
             shutil.copy(saved("bert") / name, tmp_path / name)
         if left:
             (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
-        with pytest.raises(AttnprobeError, match=r"holds no tokenizer \(such as .* copy the files"):
+        with pytest.raises(AttnprobeError, match=r"no tokenizer that loads \(such as .* copy the files"):
             load_checkpoint(str(tmp_path))

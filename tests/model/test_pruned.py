@@ -178,7 +178,7 @@ class TestRemoved:
         checkpoint = Checkpoint("conv", model, tokenizer)
         expected = gated(checkpoint, lambda: checkpoint.forward(INPUTS))
         assert relative_difference(remove_heads(checkpoint, KEEP).forward(INPUTS), expected) < 1e-6
-        with pytest.raises(UnsupportedModelError, match=r"output.dense is a Conv1D\); leave out --physical"):
+        with pytest.raises(UnsupportedModelError, match=r"it has a Conv1D .*\); leave out --physical"):
             remove_heads(checkpoint, KEEP, physical=True)
 
     def test_a_fused_projection_in_another_order(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
@@ -227,7 +227,7 @@ class TestWritten:
         assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
         assert relative_difference(output(model), expected_logits(checkpoint)) < 1e-5
 
-    @pytest.mark.parametrize("stored", [torch.bfloat16, torch.float64])
+    @pytest.mark.parametrize("stored", [torch.bfloat16, torch.float32])
     def test_type_of_the_stored_weights(
         self, classifier: Checkpoint, tmp_path: Path, physical: bool, stored: torch.dtype
     ):
@@ -251,7 +251,7 @@ class TestWritten:
             (PreTrainedTokenizerFast, "save_pretrained", OSError(28, "No space left on device")),
             (Path, "rename", OSError(28, "No space left on device")),
             (BertForSequenceClassification, "save_pretrained", SafetensorError("No space left on device")),
-            ("attnprobe.model.pruning", "load_stored", OSError(28, "No space left on device")),
+            ("attnprobe.model.pruning", "_load_stored", OSError(28, "No space left on device")),
         ],
         ids=["tokenizer", "rename", "weights", "read back"],
     )
@@ -276,7 +276,7 @@ class TestWritten:
         def interrupt(*_: Any, **__: Any):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("attnprobe.model.pruning.load_stored", interrupt)
+        monkeypatch.setattr("attnprobe.model.pruning._load_stored", interrupt)
         with pytest.raises(KeyboardInterrupt):
             save(classifier, folder, physical=physical, keep=np.ones((3, 4), bool), overwrite=True)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -325,7 +325,7 @@ class TestDestination:
         assert tried == [tmp_path]
 
     def test_read_back_otherwise(self, classifier: Checkpoint, tmp_path: Path, monkeypatch: Any):
-        monkeypatch.setattr("attnprobe.model.pruning.load_stored", lambda *_, **__: classifier.model)
+        monkeypatch.setattr("attnprobe.model.pruning._load_stored", lambda *_, **__: classifier.model)
         refuses(lambda: save(classifier, tmp_path / "x", physical=False), "reads other weights back")
         assert not list(tmp_path.iterdir())
 
@@ -374,11 +374,14 @@ class TestHostile:
     @pytest.mark.parametrize(
         ("change", "pattern"),
         [
-            (lambda w: w.pop("classifier.weight"), r"lacks 1 weights \(such as classifier.weight\)"),
-            (lambda w: w.update(extra=torch.zeros(2)), r"has no place for 1 weights \(such as extra\)"),
-            (lambda w: shorten(w, "bert.embeddings.word_embeddings.weight", 8), "contradicts its config"),
-            (lambda w: w.update({f"{QUERY}.weight": torch.zeros(16)}), r"\(16\) contradicts"),
-            (lambda w: shorten(w, f"{QUERY}.bias", 8), r"query.bias .*\(8\) contradicts"),
+            (lambda w: w.pop("classifier.weight"), "classifier.weight is not there"),
+            (lambda w: w.update(extra=torch.zeros(2)), "extra is not there, or has no place"),
+            (
+                lambda w: shorten(w, "bert.embeddings.word_embeddings.weight", 8),
+                "embeddings.weight is 8x32 there",
+            ),
+            (lambda w: w.update({f"{QUERY}.weight": torch.zeros(16)}), "weight is 16 there"),
+            (lambda w: shorten(w, f"{QUERY}.bias", 8), "query.bias is 8 there"),
         ],
         ids=["head", "extra", "table", "flat", "bias"],
     )
@@ -403,7 +406,7 @@ class TestHostile:
     def test_pickled(self, folder: Path):
         torch.save({}, folder / "pytorch_model.bin")
         (folder / "model.safetensors").unlink()
-        refuses(lambda: load_pruned(folder), "holds no weights")
+        refuses(lambda: load_pruned(folder), "no file named model.safetensors")
 
     @pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
     def test_broken(self, folder: Path, file: str):
@@ -413,4 +416,4 @@ class TestHostile:
     def test_huge(self, folder: Path):
         """Shapes are compared before memory is taken for them."""
         edit(folder / "config.json", hidden_size=2**20, intermediate_size=2**24)
-        refuses(lambda: load_pruned(folder), "contradicts its config.json")
+        refuses(lambda: load_pruned(folder), "config.json describes them: .* is .* there")

@@ -95,7 +95,7 @@ class TestStandIn:
     def test_heads_are_not_removed(self, pack, tmp_path):
         model, tokenizer = pack(Named)
         with pytest.raises(
-            AttnprobeError, match=r"can't remove heads .*quantised \(Named\); save the checkp"
+            AttnprobeError, match=r"can't remove heads .*quantised \(Named\); save it from before"
         ):
             attnprobe.prune(model, TEXTS, tokenizer=tokenizer, save=tmp_path / "pruned", share=0.3)
         assert not (tmp_path / "pruned").exists()

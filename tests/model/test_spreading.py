@@ -13,7 +13,7 @@ import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.check.gates import check_gates
-from attnprobe.model.checkpoint import find_execution_device, list_devices
+from attnprobe.model.checkpoint import Checkpoint, list_devices
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.locate import LoadOptions
 
@@ -81,7 +81,7 @@ def test_handed_over(saved: Saved):
     assert all(weight.is_meta for weight in model.parameters())
     found = attnprobe.census(model, TEXTS, tokenizer=plain.tokenizer)
     np.testing.assert_array_equal(numbers(found), numbers(expected))
-    assert find_execution_device(model.get_input_embeddings(), torch.device("meta")) == torch.device("cpu")
+    assert Checkpoint("offloaded", model, plain.tokenizer).device == torch.device("cpu")
 
 
 @needs_accelerate

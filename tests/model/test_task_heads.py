@@ -23,8 +23,8 @@ from attnprobe.model.task_heads import (
     TASK_HEADS,
     TaskHead,
     Weights,
+    find_head,
     find_trained_heads,
-    infer_head,
     read_weights,
 )
 
@@ -201,4 +201,4 @@ def test_tokenizer_of_targets(kept: Saved, tiny: Tiny, tmp_path: Path):
     ],
 )
 def test_head_of(name: str, expected: TaskHead | None):
-    assert infer_head(type(name, (), {})()) is expected  # type: ignore[arg-type]
+    assert find_head(name) is expected

@@ -3,20 +3,17 @@
 import contextlib
 import csv
 import io
-import json
 import math
 import re
 import sys
 from unittest.mock import patch
 
-import pyarrow.parquet
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from attnprobe.reports.sink import write_table
 from attnprobe.table.cells import clean
-from attnprobe.table.formats import json as json_format
 from attnprobe.table.table import Column, HeadTable
 
 #: Rich markup, escape sequences, formulas, controls, what turns text around, what no file can hold.
@@ -156,60 +153,3 @@ def test_csv(table: HeadTable, precision: int | None) -> None:
             elif precision is None and cell is not None:
                 assert same(cell, float(shown) if shown else None)
     assert not any(map(_FORMULA.match, header))
-
-
-def strictly(text: str) -> object:
-    def refuse(constant: str) -> None:
-        raise ValueError(constant)
-
-    return json.loads(text, parse_constant=refuse)
-
-
-@given(table=tables())
-@settings(max_examples=80)
-def test_json(table: HeadTable) -> None:
-    raw = out(table, "json").decode()
-    assert not _STEERING.search(raw)
-    found = strictly(raw)
-    assert (found["title"], found["notes"]) == (clean(table.title), list(map(clean, table.notes)))
-    for shown, row in zip(found["rows"], table.rows(), strict=True):
-        for value, cell in zip(shown.values(), row, strict=True):
-            if cell is None or is_text(cell):
-                assert value == (cell if cell is None else clean(cell))
-            else:
-                assert same(cell if math.isfinite(cell) else math.nan, value)
-    about = json_format.write_description(table.to_sheet(), "\x1b[31m\ud800\u202e.csv")
-    assert not _STEERING.search(about)
-    assert strictly(about)["rows"] == len(table)
-
-
-@given(table=tables(), precision=st.sampled_from([None, 3]))
-@settings(max_examples=80)
-def test_markdown(table: HeadTable, precision: int | None) -> None:
-    raw = out(table, "md", precision=precision).decode()
-    assert not _STEERING.search(raw)
-    assert "<" not in raw
-    bare = re.sub(r"\\.", "", raw)  # without what is escaped
-    assert not re.search(r"[`*~$\[\]]", bare)
-    lines = bare.split("\n")
-    grid = [line for line in lines if line.startswith("|")]
-    assert len(grid) == len(table) + 2
-    assert {line.count("|") for line in grid} == {len(table.columns) + 1}
-    heading = 2 if clean(table.title) else 0
-    assert len(lines) == heading + len(grid) + 1 + (1 + len(table.notes) if table.notes else 0)
-
-
-@given(table=tables())
-@settings(max_examples=60)
-@example(HeadTable("t", [Column("n", role="count")], {"n": [0.0, 2.0**63]}))
-def test_parquet(table: HeadTable) -> None:
-    arrow = pyarrow.parquet.read_table(io.BytesIO(out(table, "parquet")))
-    found = arrow.to_pydict()
-    for column in table.columns:
-        cells = table.data[column.name]
-        if all(cell is None or is_text(cell) for cell in cells):
-            assert found[column.name] == [None if cell is None else clean(cell) for cell in cells]
-        assert len(found[column.name]) == len(table)
-    about = arrow.schema.metadata[b"PANDAS_ATTRS"].decode()
-    assert not _STEERING.search(about)
-    assert strictly(about)["title"] == clean(table.title)

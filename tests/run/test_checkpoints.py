@@ -1,22 +1,9 @@
-"""The steps of a training run: what names say, what is refused, and tables kept to the last bit."""
+"""The steps of a training run: what names say, and what is refused."""
 
-from contextlib import nullcontext
-from types import SimpleNamespace
-
-import numpy as np
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.run.process_group import Ranks
-from attnprobe.session.checkpoints import (
-    TableStore,
-    decode_table,
-    encode_table,
-    list_run,
-    parse_steps,
-    read_steps,
-)
-from attnprobe.table.table import Column, HeadTable
+from attnprobe.session.checkpoints import list_run, parse_steps, read_steps
 
 
 @pytest.mark.parametrize(
@@ -93,52 +80,3 @@ def test_given_steps(given, found):
 def test_steps_that_are_none(given):
     with pytest.raises(AttnprobeError, match="--steps must be whole numbers"):
         parse_steps(given)
-
-
-# Tables of finished steps
-
-
-def make_table(value=1.5):
-    columns = [Column("model", role="key"), Column("x", "nats", headline=True, title="an x")]
-    data = {"model": ["m\x1b", None], "x": [value, float("nan")]}
-    return HeadTable("a title", columns, data, ["A note."], {"folder": {"b", "a"}, "nan": float("nan")})
-
-
-@pytest.mark.parametrize("value", [0.1 + 0.2, 5e-324, -0.0, 1e308, float("inf"), 2**60])
-def test_tables_come_back_to_the_last_bit(value):
-    before, after = make_table(value), decode_table(encode_table(make_table(value)))
-    assert (after.title, after.columns, after.notes) == (before.title, before.columns, before.notes)
-    assert np.float64(after.data["x"][0]).tobytes() == np.float64(value).tobytes()
-    assert np.isnan(after.data["x"][1])
-    assert after.data["model"] == before.data["model"]
-    assert after.provenance == {"folder": ["a", "b"], "nan": None}
-
-
-def test_tables_are_kept_by_the_measure_and_the_checkpoint(tmp_path):
-    path, key = tmp_path / "state", {"measure": "entropy"}
-    store = TableStore(path, key)
-    assert store.load({5: "five"}) == {}
-    store.keep(5, "five", make_table(2.5))
-    again = TableStore(path, key).load({4: "four", 5: "five"})
-    assert [(step, table.data["x"][0]) for step, table in again.items()] == [(5, 2.5)]
-    with pytest.raises(AttnprobeError, match="another measure"):
-        TableStore(path, {"measure": "rank"})
-    with pytest.raises(AttnprobeError, match="another checkpoint of step 5"):
-        TableStore(path, key).load({5: "another"})
-
-
-def test_processes_agree_on_what_is_done(tmp_path, monkeypatch):
-    """The other one was stopped before it wrote the last step: both measure it again."""
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "1")
-    path = tmp_path / "state"
-    store = TableStore(path, {})
-    for step in (5, 6):
-        store.keep(step, "checkpoint", make_table(step))
-    assert [file.name for file in tmp_path.iterdir()] == ["state.1"]
-    joined = nullcontext(SimpleNamespace(gather=lambda mine: [{5}, mine]))
-    monkeypatch.setattr(Ranks, "join", lambda _: joined)
-    assert list(TableStore(path, {}).load({5: "checkpoint", 6: "checkpoint"})) == [5]
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    with pytest.raises(AttnprobeError, match="another number of processes"):
-        TableStore(path, {})

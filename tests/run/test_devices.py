@@ -10,7 +10,7 @@ from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import NOTHING, Kind, Observed
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import TokenFeatures
-from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.model.reading.capture import Piece
 from attnprobe.statistics import all_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
@@ -26,6 +26,14 @@ STATISTICS = [
     and statistic.scope != "parameters"
     and not statistic.needs
 ]
+
+
+class Corpus(BatchReader):
+    def gather(self, members: np.ndarray) -> Batch:
+        raise NotImplementedError
+
+
+CORPUS = Corpus()
 
 
 def tokens(device: str) -> TokenFeatures:
@@ -46,7 +54,7 @@ def test_layers_apart(first: str, elsewhere: str):
     found = []
     for devices in (["cpu", "cpu"], where):
         recorder = Recorder(STATISTICS, [Kind.ENCODER] * 2, np.ones((2, HEADS), bool))
-        recorder.begin(Batch({}, tokens(devices[1]), np.arange(BATCH)))
+        recorder.begin(Batch({}, tokens(devices[1]), np.arange(BATCH), CORPUS))
         for layer, (device, rows) in enumerate(zip(devices, maps, strict=True)):
             seen = Observed(queries=queries.to(device), keys=keys.to(device))
             recorder(Piece(layer, 0, 0, LENGTH, rows.to(device), seen))
@@ -75,7 +83,7 @@ def test_tokens_follow(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(recording, "AttentionBlock", block)
     by_layer = [statistic for statistic in STATISTICS if statistic is not ALL_PAIRS and not statistic.needs]
     recorder = Recorder(by_layer, [Kind.ENCODER] * 2, np.ones((2, HEADS), bool))
-    recorder.begin(Batch({}, mine.keys, np.arange(BATCH)))
+    recorder.begin(Batch({}, mine.keys, np.arange(BATCH), CORPUS))
     for layer, device in enumerate(("cpu", "meta")):
         recorder(Piece(layer, 0, 0, LENGTH, torch.empty(BATCH, HEADS, LENGTH, LENGTH, device=device)))
     recorder.finish()

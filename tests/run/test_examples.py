@@ -18,13 +18,16 @@ from attnprobe.run.preparation import tokenise
 KNOWN = ["a", "dog", "ran", "over", "the", "red", "house"]
 TEXTS = ["the river bank was slow", "a bird", "is it late ?"]
 TARGETS = ["the dog ran over the red house", "a cat ran", "never by night"]
+#: A table of both, and how its columns are named.
+BOTH = {"text": TEXTS, "target": TARGETS}
+NAMED = {"text_column": "text", "label_column": "target"}
 
 
 @pytest.mark.parametrize("name", ["t5", "marian"])
 def test_targets(tiny: Callable[[str], Any], name: str):
     """Cross-attention is from the target, shifted by one, to the text."""
     model, tokenizer = tiny(name)
-    table = attnprobe.census(model, TEXTS, tokenizer=tokenizer, targets=TARGETS, statistics=["entropy"])
+    table = attnprobe.census(model, BOTH, tokenizer=tokenizer, statistics=["entropy"], **NAMED)
     start, found = model.config.decoder_start_token_id, []
     for text, target in zip(TEXTS, TARGETS, strict=True):
         ids = torch.tensor([tokenizer(text)["input_ids"]])
@@ -59,16 +62,10 @@ def test_many_texts_keep_their_targets(checkpoint: Callable[[str], Any], labelle
                 assert found == [loaded.start, *tokenizer(read)["input_ids"][:-1]]
 
 
-def test_as_many_targets_as_texts(tiny: Callable[[str], Any]):
-    model, tokenizer = tiny("t5")
-    with pytest.raises(AttnprobeError, match="3 texts, but 2 targets"):
-        attnprobe.census(model, TEXTS, tokenizer=tokenizer, targets=TARGETS[:2])
-
-
 def test_an_encoder_reads_no_targets(tiny: Callable[[str], Any]):
     model, tokenizer = tiny("bert")
     with pytest.raises(AttnprobeError, match=r"no decoder beside an encoder .* leave out --label-column"):
-        attnprobe.census(model, TEXTS, tokenizer=tokenizer, targets=TARGETS)
+        attnprobe.census(model, BOTH, tokenizer=tokenizer, **NAMED)
 
 
 def test_a_target_without_a_token(checkpoint: Callable[[str], Any], tiny: Callable[[str], Any]):

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import replace
-from itertools import chain, product
+from itertools import chain
 
 import numpy as np
 import pytest
 import torch
 
 from attnprobe.attention.tokens import TokenFeatures
-from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.check.dry_run import inspect
@@ -32,11 +31,19 @@ HEAP = MemoryError("Unable to allocate 9 GiB for an array")
 ERRORS = [CUDA, CPU, HEAP]
 
 
-def batch_of(sequences: int, length: int = 3) -> Batch:
-    ids = torch.arange(sequences * length).view(sequences, length)
-    marks = [ids % k == 0 for k in range(2, 8)]
-    inputs = {"input_ids": ids, "token_type_ids": ids % 2}
-    return Batch(inputs, TokenFeatures(*marks, rank=ids, order=ids), np.arange(sequences) + 100)
+class Counted(BatchReader):
+    """As many sequences as are asked for, whose tokens are numbers."""
+
+    lengths = np.full(200, 3, np.int32)
+
+    def gather(self, members: np.ndarray) -> Batch:
+        ids = torch.from_numpy(members)[:, None].expand(-1, 3)
+        tokens = TokenFeatures(*[ids % k == 0 for k in range(2, 8)], rank=ids, order=ids)
+        return Batch({"input_ids": ids}, tokens, members, self)
+
+
+def batch_of(sequences: int) -> Batch:
+    return Counted().read(np.arange(sequences) + 100)
 
 
 @contextmanager
@@ -55,23 +62,6 @@ def room_for(model: torch.nn.Module, most: int, error: BaseException = CUDA):
         yield tried
     finally:
         hook.remove()
-
-
-@pytest.mark.parametrize("sequences", [2, 3, 8])
-def test_every_field_is_cut_alike(sequences: int):
-    batch = batch_of(sequences)
-    other = batch_of(sequences, 5)
-    beside = replace(batch, inputs={**batch.inputs, "decoder_input_ids": other.ids}, targets=other.tokens)
-    assert [half.targets for half in batch.halves()] == [None, None]
-    assert beside.size == sequences * (3 + 5)
-    first, second = beside.halves()
-    assert 0 <= len(first) - len(second) <= 1
-    for name, given in beside.inputs.items():
-        assert torch.equal(torch.cat([first.inputs[name], second.inputs[name]]), given)
-    assert [*first.members, *second.members] == [*batch.members]
-    for side, name in product(("tokens", "targets"), (*TokenFeatures.MASSES, "kept", "rank")):
-        joined = torch.cat([getattr(getattr(half, side), name) for half in (first, second)])
-        assert torch.equal(joined, getattr(getattr(beside, side), name))
 
 
 class TestHalving:

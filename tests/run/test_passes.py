@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import BatchReader
+from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError
@@ -187,7 +186,7 @@ class TestSums:
             ready(checkpoint("bert"), texts) as it,
             pytest.raises(AttnprobeError, match="There is not a single sequence to measure"),
         ):
-            it.total(open_single_run(), batches=it.batches.skip(len(it.batches)))
+            it.total(open_single_run(), batches=it.batches.follow([]))
 
 
 @dataclass(frozen=True)

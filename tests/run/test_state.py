@@ -184,7 +184,7 @@ def restored(statistics):
 def a_census(checkpoint, every=1) -> Iterator[Long]:
     architecture, statistics = inspect(checkpoint), [*census_statistics(), ALL_PAIRS]
     with tokenise(checkpoint, sentences(120), CorpusOptions(batch_tokens=24)) as corpus:
-        batches = corpus.batches.take_share(0, every)
+        batches = corpus.batches.follow(corpus.batches.plan[::every])
 
         def run(state):
             with state.save_on_exit(), open_evaluator(checkpoint, architecture, statistics) as measure:

@@ -9,8 +9,7 @@ from block_parts import in_double, in_every_way, of_heads, of_sequences
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
-from attnprobe.statistics import Statistic, all_statistics, census_statistics
-from attnprobe.statistics.registry import families
+from attnprobe.statistics import Statistic, all_statistics
 from attnprobe.statistics.statistic import weight_by_norm
 
 Drawn = Callable[..., AttentionBlock]
@@ -36,59 +35,6 @@ WEIGHTED = [
 ]
 of_blocks = pytest.mark.parametrize("statistic", [*BLOCKS, *WEIGHTED], ids=lambda s: s.name)
 WAYS = {"content_only": [False, True], "kind": ["encoder", "decoder", "cross"]}
-
-#: The columns that other programs rely on (INTERFACE.md), by family.
-COLUMNS = {
-    "entropy": ["entropy", "entropy_normalized", "entropy_first", "confidence"],
-    "positional": [
-        "previous",
-        "self",
-        "next",
-        "offset_share",
-        "attention_distance",
-        "attention_distance_ratio",
-    ],
-    "special": ["first", "separator", "punctuation", "other", "sink_share"],
-    "rare": ["rare_mass", "rare_lift", "rarest_share", "rarest_two_share"],
-    "distance": ["jsd", "jsd_mean", "jsd_layer", "jsd_all_pairs"],
-    "norm": ["norm_total", "norm_first", "norm_separator", "norm_punctuation", "norm_other"],
-    "induction": ["induction", "duplicate", "previous_again", "copying"],
-    "links": [
-        *("syntax", "coreference", "links", "uuas", "aer"),
-    ],
-    "roles": [
-        "special_excess",
-        "special_preference",
-        "punctuation_excess",
-        "punctuation_preference",
-        "effective_share",
-        "rarest_excess",
-        "segment_excess",
-        "vertical_excess",
-        "diagonal_excess",
-        "vertical_diagonal_excess",
-        "aligned_excess",
-        "first_token_excess",
-        "first_token_preference",
-    ],
-    "rank": ["longer", "logit_rank", "qk_rank", "qk_top_half", "map_rank"],
-    "mixing": [
-        "logit_correlation",
-        "logit_correlation_null",
-        "contribution_norm",
-        "contribution_cosine",
-        "cancellation",
-    ],
-    "modality": [
-        *("image_mass", "text_mass", "special_mass", "image_lift", "text_lift"),
-        *("text_to_image", "text_to_text", "text_to_special"),
-        *("image_to_image", "image_to_text", "image_to_special"),
-        *("text_to_image_lift", "text_to_text_lift", "image_to_image_lift", "image_to_text_lift"),
-        *("text_to_image_entropy", "text_to_text_entropy", "image_to_image_entropy", "image_to_text_entropy"),
-        "text_to_image_peak",
-    ],
-    "profile": ["profile"],
-}
 
 
 @of_blocks
@@ -137,23 +83,3 @@ class TestEvery:
         found = number(statistic, whole).double()
         expected = number(statistic, in_double(whole)).double()
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
-
-
-def test_columns_are_the_ones_that_programs_rely_on():
-    every = [statistic for statistic in all_statistics().values() if not statistic.control]
-    of_text = [statistic for statistic in every if statistic.about != "patches"]
-    found = {
-        family.name: [statistic.name for statistic in of_text if statistic.family is family]
-        for family in families()
-    }
-    assert found == COLUMNS
-    columns = list(itertools.chain(*COLUMNS.values()))
-    assert [statistic.name for statistic in of_text] == columns
-    over_heads = [s.name for s in census_statistics() if s.about != "patches"]
-    elsewhere = {"jsd", "jsd_layer", "jsd_all_pairs"}
-    elsewhere |= {
-        name
-        for family in ("norm", "induction", "links", "roles", "rank", "mixing", "modality", "profile")
-        for name in COLUMNS[family]
-    }
-    assert over_heads == [name for name in columns if name not in elsewhere]

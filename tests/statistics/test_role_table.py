@@ -22,7 +22,7 @@ from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import half_width
 from attnprobe.sums.links import LinkCounts
 from attnprobe.table.builder import Labels
-from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
+from attnprobe.table.naming import MIXED, ROLE_MARKS, find_role_kind
 
 NUMBER = 4
 DOCUMENTS, HEADS = 256, 3
@@ -115,8 +115,9 @@ def test_the_first_names_the_head_and_thresholds_move():
     assert names(found) == [["delimiter", "duplicate", "broad"]] * NUMBER
     higher = THRESHOLDS | {"delimiter": 0.75, "broad": 0.7}
     assert names(found, higher) == [["duplicate"]] * NUMBER
-    assert list(LETTERS).index("delimiter") < list(LETTERS).index("duplicate") < list(LETTERS).index(MIXED)
-    assert len(set(LETTERS.values())) == len(LETTERS)
+    order = list(ROLE_MARKS)
+    assert order.index("delimiter") < order.index("duplicate") < order.index(MIXED)
+    assert len({mark.letter for mark in ROLE_MARKS.values()}) == len(ROLE_MARKS)
 
 
 # Patterns

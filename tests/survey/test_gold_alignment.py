@@ -1,6 +1,5 @@
 """The gold alignment of one pair of texts, against the table of `links`."""
 
-import numpy as np
 import pytest
 
 import attnprobe
@@ -37,17 +36,6 @@ def test_it_is_what_links_tabulates(name, given, saved):
             assert way.rates[place] == pytest.approx([row.aer, row.precision, row.recall], abs=1e-12)
             compared += 1
     assert compared == len(table)
-
-
-def test_it_opens_on_the_head_with_the_fewest_errors(saved):
-    view = attnprobe.view(saved("bart"), TEXT, target=TARGET, alignment=LINE)
-    maps = view.seen.of("cross")
-    every = np.stack([way.rates[..., 0] for way in maps.alignment.ways]).min(0)
-    assert view.start.kind == "cross"
-    assert every[view.start.layer, view.start.head] == every.min()
-    assert view.chosen  # so that a graphic shows it too
-    named = attnprobe.view(saved("bart"), TEXT, target=TARGET, alignment=LINE, layer=1, head=0)
-    assert (named.start.layer, named.start.head) == (1, 0)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ import torch
 from transformers import AutoModel
 
 import attnprobe
-from attnprobe.corpus.document import Document
-from attnprobe.survey.maps import choose_sentences
 from attnprobe.table.sequence import group_tokens
 
 TEXT, OTHER = "The walker came late , by the river .", "was it stopped ?"
@@ -54,16 +52,7 @@ def test_an_encoder_and_a_decoder(saved, tiny, target):
         ("cross", out.cross_attentions),
     ):
         np.testing.assert_allclose(found.attention[kind], stacked(maps), atol=TOLERANCE)
-    (encoder, _), (decoder, _), (queries, keys) = (
-        found.tokens[kind] for kind in ("encoder", "decoder", "cross")
-    )
-    assert (queries, keys) == (decoder, encoder)
-    assert "The"[1:] in "".join(encoder)
-    assert len(decoder) == read.shape[1]
-    words = TEXT if target is None else target
-    shown = "".join(decoder[1:]).replace("<s>", "").replace(" ", "")
-    assert words.replace(" ", "").startswith(shown.replace("</s>", ""))
-    assert len(shown) > 8
+    assert found.tokens["cross"] == (found.tokens["decoder"][0], found.tokens["encoder"][0])
 
 
 def test_an_image(media_model, photos):
@@ -132,24 +121,3 @@ def test_removed_heads_stay_in_their_places(saved, tmp_path):
     layer, head = map(int, np.argwhere(~kept)[0])
     with pytest.raises(attnprobe.AttnprobeError, match="was removed"):
         attnprobe.view(tmp_path / "pruned", TEXT, layer=layer, head=head)
-
-
-def words(*texts, verbose):
-    """Stand in for a tokenizer: a token for each word."""
-    return {"input_ids": [word for text in texts for word in text.split()]}
-
-
-def found(*texts):
-    documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts]
-    chosen, note = choose_sentences(documents, words)
-    return [one.text for one in chosen], note
-
-
-HEADINGS = [f"= = Section {number} of this = =" for number in range(20)]
-
-
-def test_sentences_come_before_headings_that_are_nearer_to_the_median():
-    ends = ('late . "', "\u0643\u062a\u0628\u061f", "\u898b\u305f\u3002\u300d")
-    sentences = [f"the dog and the cat of the old house came {end}" for end in ends]
-    texts, _ = found(*HEADINGS, *sentences)
-    assert texts == sentences

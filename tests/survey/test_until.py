@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from attnprobe.corpus.document import Document
-from attnprobe.corpus.order import Order
+from attnprobe.corpus.source import Order
 from attnprobe.errors import AttnprobeError
 from attnprobe.run.options import CorpusOptions
 from attnprobe.statistics.entropy import ENTROPY

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import BatchReader
+from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.corpus.document import Uses
 from attnprobe.errors import DataError, ModelError
 from attnprobe.intervention.metrics import ranking
@@ -28,7 +27,7 @@ from attnprobe.intervention.metrics.score import (
 )
 from attnprobe.intervention.objectives.objective import Answer, Objective, mean_by_example, upcast
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import CLASSIFICATION, find_stated_head, infer_head
+from attnprobe.model.task_heads import CLASSIFICATION, find_head
 from attnprobe.run.corpus import Corpus
 from attnprobe.sums.documents import in_second_half, name_documents
 
@@ -296,7 +295,8 @@ class Retrieval(RelatedTexts):
     @classmethod
     def check(cls, checkpoint: Checkpoint) -> None:
         config = checkpoint.model.config
-        head = infer_head(checkpoint.model) or find_stated_head(config)
+        names = (type(checkpoint.model).__name__, *(config.architectures or ()))
+        head = next(filter(None, map(find_head, names)), None)
         if checkpoint.scores_pairs or (head is CLASSIFICATION and config.num_labels == 1):
             raise ModelError(
                 f"{checkpoint.name} is a cross-encoder, which scores two texts together and embeds none; "

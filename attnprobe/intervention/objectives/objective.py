@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import BatchReader
+from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.corpus.document import Label
 from attnprobe.errors import DataError
 from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score

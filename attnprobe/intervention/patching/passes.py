@@ -16,6 +16,7 @@ from attnprobe.errors import ModelError
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
 from attnprobe.intervention.objectives.objective import upcast
 from attnprobe.intervention.task import TaskData
+from attnprobe.model.quantisation import refuse_gradients
 from attnprobe.model.reading.gates import Gates
 from attnprobe.model.reading.replay import BatchReplay
 from attnprobe.run.passes import Halving
@@ -76,8 +77,7 @@ def measure_pairs(data: TaskData, plan: PatchPlan, *, fast: bool = False, top: i
     if plan.positions:
         every = np.repeat(every[..., None], int(batches.longer[batches.members].max()), -1)
     if not fast:
-        differentiable = model.checkpoint.quantisation is None
-        return patch_pairs(data, plan, every, "patching", attribute=differentiable)
+        return patch_pairs(data, plan, every, "patching", attribute=not model.checkpoint.quantisation)
     first = patch_pairs(data, plan, np.zeros(every.shape, bool), "attributing", attribute=True)
     size = np.abs(np.nansum(first.attribution, 0))
     chosen = np.zeros(every.shape, bool)
@@ -107,8 +107,8 @@ def patch_pairs(
     model, measure, halving = data.model, data.objective, Halving()
     assert isinstance(measure, ContrastMeasure)
     checkpoint, architecture, resumes = model.checkpoint, model.architecture, model.gating.replays
-    if attribute and checkpoint.quantisation is not None:
-        checkpoint.quantisation.check_gradients(checkpoint.model_type)
+    if attribute:
+        refuse_gradients(checkpoint)
     heads = architecture.present or [range(model.shape[1])] * model.shape[0]
     with model.gate() as gates:
         replay = BatchReplay(checkpoint.body, gates)

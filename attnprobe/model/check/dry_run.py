@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from attnprobe.attention.kinds import PARTS, Kind, infer_kind
+from attnprobe.corpus.batch import find_sight
 from attnprobe.corpus.media import BOTH
 from attnprobe.errors import first_line
 from attnprobe.model.check.architecture import Architecture, find_attending_layers, find_layer_kinds
@@ -26,7 +27,7 @@ from attnprobe.model.check.trace import (
 )
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.private import get_attn_implementation
-from attnprobe.model.processing import SeeingProcessor, find_sight
+from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.quirks import (
     HEAD_WIDTHS,
     AttentionSinkError,
@@ -313,7 +314,7 @@ def run_untouched(checkpoint: Checkpoint) -> Reference:
         switch_attention(runner, "eager")
         with torch.inference_mode():
             given = runner(**checkpoint.inputs(inputs), output_attentions=True)
-        maps, source = _take_maps(given, checkpoint, len(next(iter(inputs.values()))))
+        maps, source = _take_maps(given, checkpoint, len(untouched))
         alike = relative_difference(given[0], untouched) <= find_tolerance(checkpoint)
     except Exception as error:
         return reference(absence=f"its own maps can't be had ({first_line(error)})")

@@ -12,6 +12,7 @@ from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.trace import TOLERANCE, draw_probe_inputs, find_tolerance, relative_difference
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.quantisation import refuse_gradients
 from attnprobe.model.quirks import ADDED, UnsupportedModelError, force_full_attention
 from attnprobe.model.reading.gates import freeze_weights, gate_attention
 from attnprobe.model.reading.replay import BatchReplay, find_outermost_block
@@ -133,8 +134,7 @@ def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, heade
         return AttnprobeError(f"{heads} can't be told: {reason}; use gradient instead.")
 
     tolerance = find_tolerance(checkpoint)
-    if checkpoint.quantisation is not None:
-        checkpoint.quantisation.check_gradients(checkpoint.model_type)
+    refuse_gradients(checkpoint)
     try:
         with freeze_weights(checkpoint), zero_biases(checkpoint.model), Relevance():
             difference, share = _explain(checkpoint, architecture, headed=headed)

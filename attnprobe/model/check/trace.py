@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batches import stack_inputs, stack_pairs
+from attnprobe.corpus.batches import join_inputs
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Frame, Tokenizer
 from attnprobe.errors import first_line
@@ -32,8 +32,7 @@ _MARGIN = 32
 
 def find_tolerance(checkpoint: Checkpoint) -> float:
     """Find the largest difference that rounding explains in what a model computes."""
-    coarse = checkpoint.quantisation is not None
-    return TOLERANCE[2 if coarse else checkpoint.body.dtype.itemsize]
+    return TOLERANCE[2 if checkpoint.quantisation else checkpoint.body.dtype.itemsize]
 
 
 def relative_difference(values: Tensor, expected: Tensor) -> float:
@@ -52,8 +51,7 @@ def draw_probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
         ids = _draw_tokens(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)
         inputs = {"input_ids": ids}
     else:
-        stack = stack_pairs if checkpoint.modality == BOTH else stack_inputs
-        inputs = stack([processor.noise(number) for number in range(2)])
+        inputs = join_inputs([processor.noise(number) for number in range(2)])
     if checkpoint.decodes and checkpoint.modality != BOTH:
         tokenizer = checkpoint.target_tokenizer or checkpoint.tokenizer
         targets = _draw_tokens(checkpoint, tokenizer, PROBE_TARGETS, checkpoint.longest_target)

@@ -14,9 +14,9 @@ from attnprobe.reports.charts.marks import amend, make_chart, make_tooltip, stac
 from attnprobe.reports.charts.places import Places, place_heads
 from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
 from attnprobe.reports.profile import IMAGE, Part, Profile, read_profile, round_up, take_root
-from attnprobe.reports.theme import FRAME, ROLE_COLOURS, choose_ink
+from attnprobe.reports.theme import FRAME, choose_ink
 from attnprobe.table.cells import format_cell
-from attnprobe.table.naming import LETTERS, MIXED, find_role_kind
+from attnprobe.table.naming import MIXED, ROLE_MARKS, find_role_kind
 from attnprobe.table.table import HeadTable
 
 #: How much of its place a cell fills, across; and down, where the band of its role, bars and entropy lie.
@@ -73,7 +73,9 @@ class _Map:
     def names(self) -> dict[str, str]:
         """The name of each kind in the legend, which says how many heads are of it."""
         counts = Counter(self.kinds.values())
-        return {kind: f"{LETTERS[kind]}  {kind} ({counts[kind]})" for kind in LETTERS if counts[kind]}
+        return {
+            kind: f"{ROLE_MARKS[kind].letter}  {kind} ({counts[kind]})" for kind in ROLE_MARKS if counts[kind]
+        }
 
     @cached_property
     def entropies(self) -> Sequence[float | None]:
@@ -111,9 +113,9 @@ class _Map:
             frames = [self._place_patch(row, self.profile.side**2 // 2) for row in self.rows]  # of itself
             yield self._draw_boxes(frames, fill=None, stroke=FRAME, strokeWidth=0.7)
         if self.kinds and wide >= theme.small(3):
-            inks = {kind: choose_ink(colour) for kind, colour in ROLE_COLOURS.items() if colour}
+            inks = {kind: choose_ink(mark.colour) for kind, mark in ROLE_MARKS.items() if mark.colour}
             letters = [
-                self.box(row, self.width / 2, 0, _BAND / 2, 0, letter=LETTERS[kind], ink=inks[kind])
+                self.box(row, self.width / 2, 0, _BAND / 2, 0, letter=ROLE_MARKS[kind].letter, ink=inks[kind])
                 for row, kind in self.kinds.items()
                 if kind != MIXED
             ]
@@ -149,7 +151,7 @@ class _Map:
 
     def _colour(self, request: DrawingRequest) -> Any:
         """Make the channel of colours: of roles, which the legend counts, and of what is not of a role."""
-        hues = {name: ROLE_COLOURS[kind] or request.theme.grid for kind, name in self.names.items()}
+        hues = {name: ROLE_MARKS[kind].colour or request.theme.grid for kind, name in self.names.items()}
         every = {**hues, "": request.theme.grid, "entropy": request.theme.muted, "patch": request.theme.ink}
         look: dict[str, Any] = {"orient": "bottom", "columns": max(1, int(request.width // 130))}
         legend = alt.Legend(title=None, values=[*hues], symbolType="square", symbolOpacity=1, **look)

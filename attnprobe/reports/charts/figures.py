@@ -247,7 +247,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
                 [0, 1],
             )
         ],
-        words=[Words("pairs of texts", write_column("n"), wide=True)],
+        words=[Words("head", _name_places), Words("pairs of texts", write_column("n"), wide=True)],
         tooltip={"n": "pairs of texts", "p_adjusted": "adjusted p"},
         caption=["the lower, the better", _INTERVALS],
     ),

@@ -81,6 +81,8 @@ class Lines(Figure):
     def _draw_measure(self, table: HeadTable, column: Column, layout: Layout, request: DrawingRequest) -> Any:
         panels, across, width, height = layout
         data = [record for record in self._read(table, column) if record["panel"] in panels]
+        if self.leading:
+            _spread_names(data, (request.theme.small(2) + 1) / height)
         theme, title = request.theme, clean(column.unit) or None
         title = title if self.name is None else self.name(table, column)
         scale = alt.Scale(zero=self.zero)
@@ -111,7 +113,7 @@ class Lines(Figure):
         if self.leading:
             names = front.transform_filter("datum.last")
             names = names.mark_text(align="left", dx=5, fontSize=theme.small(2))
-            parts.append(names.encode(y=y, text="series:N"))
+            parts.append(names.encode(y=alt.Y("name_at:Q", title=title, scale=scale), text="series:N"))
         chart = draw_panels(amend(alt.layer(*parts), width=width, height=height), data, panels, across)
         if len(panels) > 1:
             amend(chart, spacing={"column": 10 + _NAME * self.leading, "row": 12})
@@ -177,6 +179,22 @@ def _find_leading(data: Sequence[Record]) -> None:
             record |= {"hue": leaders.index(record["series"])}
         else:
             record |= {"hue": OTHERS, "back": True, "low": None, "high": None}
+
+
+def _spread_names(data: Sequence[Record], share: float) -> None:
+    """Place names at the ends of lines so that none covers another: each takes this share of the height."""
+    shown = [record[key] for record in data for key in ("low", "value", "high") if record[key] is not None]
+    gap = share * (max(shown) - min(shown)) if shown else 0
+    named = [record for record in data if record["last"] and not record["back"]]
+    named.sort(key=lambda record: record["value"])
+    for panel in {record["panel"] for record in named}:
+        ends = [record for record in named if record["panel"] == panel]
+        places: list[float] = []
+        for record in ends:
+            places.append(max(record["value"], places[-1] + gap) if places else record["value"])
+        shift = sum(places) - sum(record["value"] for record in ends)
+        for record, place in zip(ends, places, strict=True):
+            record["name_at"] = place - shift / len(ends)
 
 
 def _make_step_axis(steps: Sequence[int]) -> Any:

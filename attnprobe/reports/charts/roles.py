@@ -10,9 +10,9 @@ from attnprobe.reports.charts.figure import Drawing
 from attnprobe.reports.charts.grid import SIGNED, Grid
 from attnprobe.reports.charts.marks import BESIDE, make_records, make_tooltip
 from attnprobe.reports.columns import DrawingRequest, read_cells, read_numbers
-from attnprobe.reports.theme import ROLE_COLOURS, SMALLEST
+from attnprobe.reports.theme import SMALLEST
 from attnprobe.table.cells import format_cell
-from attnprobe.table.naming import LETTERS, find_role_kind
+from attnprobe.table.naming import ROLE_MARKS, find_role_kind
 from attnprobe.table.table import HeadTable
 
 #: Columns of the tooltip, with their types.
@@ -31,18 +31,18 @@ class Roles(Grid):
         details = [field for field in _DETAILS if field[:-2] in table.data]
         names = {
             kind: f"{letter}  {kind} ({kinds.count(kind)})"
-            for kind, letter in LETTERS.items()
+            for kind, (letter, _) in ROLE_MARKS.items()
             if kind in kinds
         }
         columns: dict[str, Sequence[Any]] = {
             **{"panel": places.panel, "x": places.x, "y": places.y, "kind": [names[kind] for kind in kinds]},
-            "letter": [LETTERS[kind] for kind in kinds],
-            "ink": ["#000000" if ROLE_COLOURS[kind] else theme.muted for kind in kinds],
+            "letter": [ROLE_MARKS[kind].letter for kind in kinds],
+            "ink": ["#000000" if ROLE_MARKS[kind].colour else theme.muted for kind in kinds],
         }
         for field in details:
             columns[field[:-2]] = (read_numbers if field.endswith("Q") else read_cells)(table, field[:-2])
         data = make_records(columns)
-        hues = [ROLE_COLOURS[kind] or theme.grid for kind in names]
+        hues = [ROLE_MARKS[kind].colour or theme.grid for kind in names]
         look: dict[str, Any] = {"orient": "bottom", "columns": 2} if request.width < BESIDE else {}
         legend = alt.Legend(title="role (heads)", symbolType="square", **look)
         colour = alt.Color("kind:N", scale=alt.Scale(domain=[*names.values()], range=hues), legend=legend)

@@ -20,10 +20,9 @@ from attnprobe.reports.terminal.heatmap import (
     print_measure,
 )
 from attnprobe.reports.terminal.rows import find_runs, print_groups, print_ranges, print_rows, print_runs
-from attnprobe.reports.theme import ROLE_COLOURS
 from attnprobe.table.cells import clean, format_cell
 from attnprobe.table.kinds import POSITION, RANDOM
-from attnprobe.table.naming import LETTERS, find_role_kind
+from attnprobe.table.naming import ROLE_MARKS, find_role_kind
 from attnprobe.table.table import Column, HeadTable
 
 
@@ -107,9 +106,9 @@ def _print_maps(
 def _print_roles(table: HeadTable, panels: Sequence[Panel], screen: Screen) -> None:
     """Print the letter of each head's role, and a legend of those that are there."""
     kinds = [find_role_kind(format_cell(cell)) for cell in table.data["role"]]
-    counts = {kind: kinds.count(kind) for kind in LETTERS if kind in kinds}
+    counts = {kind: kinds.count(kind) for kind in ROLE_MARKS if kind in kinds}
     styles = {
-        kind: f"black on {ROLE_COLOURS[kind]}" if ROLE_COLOURS[kind] and screen.has_palette else ""
+        kind: f"black on {ROLE_MARKS[kind].colour}" if ROLE_MARKS[kind].colour and screen.has_palette else ""
         for kind in counts
     }
     for panel in panels:
@@ -126,14 +125,14 @@ def _print_roles(table: HeadTable, panels: Sequence[Panel], screen: Screen) -> N
             for layer, rows in zip(layers, panel.rows[:, piece].tolist(), strict=True):
                 line = Text.assemble((layer.ljust(label), "dim"))
                 for kind in (None if row < 0 else kinds[row] for row in rows):
-                    letter = LETTERS[kind] if kind else ""
+                    letter = ROLE_MARKS[kind].letter if kind else ""
                     line.append(" ").append(letter.center(wide), styles.get(kind or ""))
                 screen.print(line)
     screen.print()
     line = Text()
     for kind, number in counts.items():
         name = f" {kind} {number}".replace(" ", "\N{NO-BREAK SPACE}")
-        line.append(f" {LETTERS[kind]} ", styles[kind]).append(f"{name}  ")
+        line.append(f" {ROLE_MARKS[kind].letter} ", styles[kind]).append(f"{name}  ")
     screen.print(line)
 
 

@@ -28,17 +28,6 @@ def test_shares_are_ratios_of_sums_with_the_error_of_the_jackknife():
     np.testing.assert_allclose(share.error, np.sqrt(29 / 30 * np.square(without - share.value).sum(0)))
 
 
-@pytest.mark.parametrize("number", [12, 60, 300])
-def test_the_error_of_shares_covers_the_truth(number):
-    """Of 600 cells, the 95 % interval by Student's t holds the true share in about 95 %."""
-    draw = np.random.default_rng(0)
-    gap = draw.normal(2, 1, number)
-    effect = 0.3 * gap[:, None] + draw.normal(0, 1, (number, 600))
-    low, high = compute_share(effect, gap, np.arange(number)).interval()
-    held = (low < 0.3) & (high > 0.3)
-    assert 0.92 < held.mean() < 0.975
-
-
 def test_a_gap_of_nothing_has_no_shares():
     share = compute_share(np.ones((4, 2)), np.zeros(4), np.arange(4))
     assert np.isnan([share.value, share.error]).all()
@@ -67,8 +56,9 @@ def test_pairs_add_up_in_whatever_order():
 
 
 def test_the_table_tests_pairs_by_student_s_t(headed, paired, pairs_of):
-    """Also the tokens that most pairs have at a position are named."""
+    """Also the tokens that most pairs have at a position, more than half of them, are named."""
     pairs = pairs_of("classification")
+    del pairs[3]  # of the others, half begin with "the"
     with paired(headed("bert", "classification", double=True), pairs) as bench:
         found = measure_pairs(bench, PatchPlan())
         table = tabulate_patching(bench, PatchPlan(), found)
@@ -81,6 +71,10 @@ def test_the_table_tests_pairs_by_student_s_t(headed, paired, pairs_of):
     np.testing.assert_allclose(table["p"][tested], stats.ttest_1samp(effect, 0).pvalue[tested])
     np.testing.assert_allclose(table["recovered"], effect.sum(0) / found.gap.sum())
     frame = by_position.to_pandas()
-    assert set(frame[frame["position"] == 0]["token"]) == {"[CLS]"}
+    tokens = [bench.model.checkpoint.tokenizer(pair["corrupted"]).tokens() for pair in pairs]
+    for place, named in frame.groupby("position")["token"]:
+        there = [row[place] for row in tokens if place < len(row)]
+        usual = [token for token in there if 2 * there.count(token) > len(there)]
+        assert set(named.fillna("")) == set(usual or [""])
     assert frame["n"].max() == len(pairs)
     assert frame["n"].min() == sum(pair["clean"].count(" ") >= 6 for pair in pairs) > 0

@@ -94,19 +94,6 @@ def test_the_truth_of_a_loss_is_within_it(n, kind):
     assert missed / 800 <= 0.065
 
 
-def test_documents_of_several_windows():
-    """Twelve documents of eight alike windows are not 96 examples."""
-    draw, missed, naive = np.random.default_rng(3), 0, 0
-    cluster = np.repeat(np.arange(12), 8)
-    for _ in range(600):
-        lost = np.repeat(draw.normal(0.2, 1, 12), 8)
-        base = draw.normal(size=96)
-        outcomes = {"loss": base + lost}, {"loss": base}
-        naive += bound_of(LOSS, *outcomes) < 0.2
-        missed += bound_of(LOSS, *outcomes, cluster) < 0.2
-    assert missed / 600 <= 0.06 < naive / 600
-
-
 def test_a_score_that_every_change_moves():
     """A head of zeros changes no loss to the last bit; one example says nothing."""
     same = {"loss": np.array([0.3, 0.2])}

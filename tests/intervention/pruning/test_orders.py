@@ -1,7 +1,5 @@
 """Orders of heads: by what was measured, by a table, by chance."""
 
-from itertools import pairwise
-
 import numpy as np
 import pandas
 import pytest
@@ -12,7 +10,6 @@ from attnprobe.intervention.pruning.orders import (
     mask_heads,
     measure_importance,
     order_by_importance,
-    order_stepwise,
 )
 from attnprobe.intervention.task import build_metric
 
@@ -93,31 +90,6 @@ def test_cuts_close_the_first_heads_of_an_order():
     assert not mask_heads(SHAPE, order, 12).any()
 
 
-@pytest.mark.parametrize("removed", [[0, 1, 2, 3, 4, 5, 6], [0, 2, 4, 6], [0, 6], [0, 4, 6]])
-def test_reranking_asks_again_with_those_gone_off(removed):
-    """Heads are worth more the more of their neighbours are off: each one's going reorders the rest."""
-    shape, asked = (2, 3), []
-    base = np.array([[5.0, 1.0, 2.0], [2.5, 4.0, 3.0]])
-
-    def measure(on):
-        asked.append(on.copy())
-        return base + 10.0 * (~on).sum(-1, keepdims=True)
-
-    order = order_stepwise(shape, removed, measure)
-    wanted, gone = [], set()
-    for before, after in pairwise(removed):
-        score = {
-            n: base[divmod(n, 3)] + 10.0 * sum(other // 3 == n // 3 for other in gone)
-            for n in range(6)
-            if n not in gone
-        }
-        leaving = sorted(score, key=score.get)[: after - before]
-        wanted += leaving
-        gone |= set(leaving)
-    assert order.tolist() == wanted
-    assert [int((~on).sum()) for on in asked] == removed[:-1]
-
-
 # What heads are worth
 
 
@@ -129,31 +101,6 @@ def test_ablation_is_how_far_each_loss_moves(importance, losses):
     moved = importance(Criterion("ablation"))
     np.testing.assert_allclose(moved, np.abs(change).mean(0), atol=2e-6)
     assert (moved > np.abs(change.mean(0)) + 1e-3).any()
-
-
-def test_gradient_is_normalised_in_its_layer(importance):
-    found, raw = (importance(Criterion(name)) for name in ("gradient-normed", "gradient"))
-    np.testing.assert_allclose((found**2).sum(-1), 1, rtol=1e-6)
-    np.testing.assert_allclose(found, raw / np.sqrt((raw**2).sum(-1, keepdims=True)), rtol=1e-6)
-    assert np.ptp(np.linalg.norm(raw, axis=-1)) > 1e-3  # layers of different lengths are left as they are
-
-
-def test_gradient_with_heads_off_already(importance, losses):
-    """Against differences of each text's loss, in double precision, with the gates in the weights."""
-    at = np.ones(SHAPE)
-    at[2, 1:] = at[1, 0] = 0
-
-    def losses_at(place, value):
-        gates = at.copy()
-        gates[place] = value
-        return losses(gates)
-
-    slopes = [losses_at((0, head), 1 + 1e-4) - losses_at((0, head), 1 - 1e-4) for head in range(4)]
-    slopes = np.array(slopes) / 2e-4
-    wanted = np.abs(slopes).mean(-1)
-    np.testing.assert_allclose(importance(Criterion("gradient"), at > 0)[0], wanted, rtol=1e-3)
-    np.testing.assert_allclose(importance(Criterion("fisher"), at > 0)[0], (slopes**2).mean(-1), rtol=2e-3)
-    assert not np.allclose(importance(Criterion("gradient"))[0], wanted, rtol=1e-2)
 
 
 # Tables

@@ -31,7 +31,7 @@ def test_conserved(tiny: Tiny, name: str):
         ("mpnet", "softmax", None, "use gradient instead"),
         ("bert", "layer_norm", None, "use gradient instead"),
         ("bert", "scaled_dot_product_attention", None, "use gradient instead"),
-        ("bert", "gelu", lambda func, args, kwargs: args[0] * 0.5, "the model says something else, by "),
+        ("bert", "gelu", lambda func, given, **options: given * 0.5, "the model says something else, by "),
     ],
 )
 def test_a_rule_that_is_missing_or_wrong(
@@ -57,7 +57,7 @@ def test_left_as_it_was(copied: Tiny, monkeypatch: pytest.MonkeyPatch):
     check_relevance(checkpoint, architecture, headed=False)
     assert state(model) == before
 
-    def breaking(kind: type[BaseException], *_: Any) -> Any:
+    def breaking(kind: type[BaseException], *_: Any, **__: Any) -> Any:
         raise kind("this is not a rule")
 
     for kind, raised in ((RuntimeError, AttnprobeError), (KeyboardInterrupt, KeyboardInterrupt)):

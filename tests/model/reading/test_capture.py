@@ -255,7 +255,7 @@ class TestFolders:
         refuses(lambda: load_checkpoint(str(folder)), pattern)
 
     def test_a_file_is_no_folder(self, folder: Path):
-        refuses(lambda: load_checkpoint(str(folder / "config.json")), "is a file; give the folder")
+        refuses(lambda: load_checkpoint(str(folder / "config.json")), "There is no folder")
 
     @pytest.mark.parametrize("device", ["cuda:9", "toaster"])
     def test_no_such_device(self, folder: Path, device: str):

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnprobe.table.naming import LETTERS, list_offsets
+from attnprobe.table.naming import ROLE_MARKS, list_offsets
 from attnprobe.table.table import Column, HeadTable
 
 DRAW = np.random.default_rng(11)
@@ -98,17 +98,6 @@ def over_training(measure="entropy", layers=LAYERS, heads=HEADS):
     return table(
         "over training", keys, **{measure: numbers(len(rows)), f"{measure}_se": numbers(len(rows), 0, 0.1)}
     )
-
-
-def pruning_over_training():
-    parts = [pruning(f"checkpoint-{step}") for step in (0, 100)]
-    data = {name: [*parts[0].data[name], *parts[1].data[name]] for name in parts[0].data}
-    data = {("pruning_step" if name == "step" else name): cells for name, cells in data.items()}
-    data["step"] = [step for step, part in zip((0, 100), parts, strict=True) for _ in range(len(part))]
-    columns = [
-        Column("pruning_step", role="key") if column.name == "step" else column for column in parts[0].columns
-    ]
-    return HeadTable("pruning over training", [*columns, Column("step", role="key")], data)
 
 
 def orders():
@@ -206,16 +195,6 @@ def by_layer():
     )
 
 
-def checked():
-    keys = {
-        **named(2),
-        "check": ["weights", "gates"],
-        "status": ["ok", "warning"],
-        "detail": ["x" * 200, "fine"],
-    }
-    return table("diagnosis", keys)
-
-
 def interactions(layers=3, heads=4):
     last = {"layer_b": [1, 1, layers - 1], "head_b": [1, 0, heads - 1]}
     keys = {
@@ -291,25 +270,6 @@ def alignments():
     )  # fmt: skip
 
 
-def aligning(layers=LAYERS, heads=HEADS):
-    """Make a table of error rates of each head, at both positions; without heads, of each layer."""
-    rows = [
-        (position, layer, head)
-        for position in ("output", "input")
-        for layer in range(layers)
-        for head in range(heads or 1)
-    ]
-    keys = {**named(len(rows)), "direction": ["target_to_source"] * len(rows),
-            "position": [row[0] for row in rows], "layer": [row[1] for row in rows]}  # fmt: skip
-    if heads:
-        keys["head"] = [row[2] for row in rows]
-    rates = {name: numbers(len(rows)) for name in ("aer", "precision", "recall")}
-    return table(
-        "links: the alignment of each head", keys, n=[40] * len(rows), **rates,
-        aer_se=numbers(len(rows), 0.01, 0.02), baseline=[0.6] * len(rows),
-    )  # fmt: skip
-
-
 def profiles(layers=LAYERS, heads=HEADS, *, patches=False, causal=False, roles=True):
     """Give heads with attention by offset: a bump somewhere, as wide as it comes."""
     rows = layers * heads
@@ -322,7 +282,7 @@ def profiles(layers=LAYERS, heads=HEADS, *, patches=False, causal=False, roles=T
         cells = [math.nan] * rows if ahead else np.clip(bump + DRAW.uniform(0, 0.02, rows), 0, 1).tolist()
         columns |= {f"profile_{name}": cells, f"profile_{name}_se": [0.01] * rows}
     if roles:
-        words = [*LETTERS, "syntactic: det", "offset +2"]
+        words = [*ROLE_MARKS, "syntactic: det", "offset +2"]
         columns |= {
             "role": [words[row % len(words)] for row in range(rows)],
             "value": numbers(rows),

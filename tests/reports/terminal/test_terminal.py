@@ -127,19 +127,3 @@ def test_rows_are_the_columns_that_a_reader_needs():
     ]
     assert other[1:] == ["L0 H1", "0.250 ± 0.100", "0.125", "nearest", "0.100 ± 0.020", "0.400", "30"]
     assert not any("accuracy far" in line for line in lines)
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_heads_over_training_are_a_line_each_the_most_changed_first(encoding):
-    columns = [*(Column(name, role="key") for name in ("step", "layer", "head")), Column("entropy")]
-    step, layer, head = (axis.ravel().tolist() for axis in np.indices((3, 2, 2)))
-    values = [0.0, 7, 3, 3, 7, 0, 3.5, np.nan, 1, 6, 4, 7]
-    data = {"step": [100 * one for one in step], "layer": layer, "head": head, "entropy": values}
-    lines = shown(HeadTable("t", columns, data), encoding=encoding)
-    found = [line.split() for line in lines if re.match(r"L\d", line)]
-    assert [line[:2] for line in found] == [["L0", "H0"], ["L0", "H1"], ["L1", "H1"], ["L1", "H0"]]
-    drawn = ["\u2581\u2588\u2582", "\u2588\u2581\u2587", "\u2584\u00b7\u2588", "\u2584\u2585\u2585"]
-    plain = ["182", "817", "4-8", "455"]
-    assert [line[2] for line in found] == (drawn if encoding == "utf-8" else plain)
-    assert [float(found[0][place]) for place in (3, 5)] == [0, 1]
-    assert "steps 0, 100, 200" in "\n".join(lines)

@@ -1,6 +1,7 @@
 """Simple rules beside heads: what each of them chooses, and that chance alone seldom beats them."""
 
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -181,7 +182,9 @@ def p_of_chance(random, task, sentences=60, heads=6, models=8):
     number = np.diff(rows.candidates, axis=1) - np.diff(rows.itself, axis=1)
     choice = rows.candidates[:, :1] + (random.random(shape) * number).astype(int)
     choice += choice >= rows.itself[:, :1]
-    counting = QuestionIndex(found, Batch({}, tokens, np.arange(sentences)))
+    counting = QuestionIndex(
+        found, Batch({}, tokens, np.arange(sentences), SimpleNamespace(names=np.arange(sentences)))
+    )
     tally = count_layers([(counting, choice)], shape[1], [range(shape[1])])
     condition = LinkCondition(ALL, task.forward, None, [0], [(ALL, task.forward)])
     for model in range(models):
