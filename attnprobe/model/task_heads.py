@@ -12,7 +12,7 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import ModelError, UsageError, first_line
-from attnprobe.model.configuration import weights_error
+from attnprobe.model.folders import weights_error
 from attnprobe.model.locate import CheckpointFiles
 from attnprobe.model.private import list_tied_weights
 from attnprobe.model.pruning import find_class, read_pretrained
@@ -90,7 +90,8 @@ def find_head(name: str) -> TaskHead | None:
 
 def _list_stated(config: Any) -> list[TaskHead]:
     """List the heads that a checkpoint says it was trained with, of those that are known here."""
-    return [head for name in config.architectures or () if (head := find_head(str(name)))]
+    stated = map(str, config.architectures or ())
+    return [head for name in stated for head in TASK_HEADS if name.endswith(head.endings)]  # some share one
 
 
 def read_weights(

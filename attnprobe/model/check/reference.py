@@ -14,10 +14,9 @@ from attnprobe.errors import first_line
 from attnprobe.model.check.architecture import find_attending_layers, list_layer_kinds
 from attnprobe.model.check.trace import TOLERANCE, find_tolerance, relative_difference
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.configuration import reads_both
 from attnprobe.model.private import count_writes, get_attn_implementation
 from attnprobe.model.processing import SeeingProcessor
-from attnprobe.model.quirks import UnsupportedModelError, is_stretched, take_outputs
+from attnprobe.model.quirks import UnsupportedModelError, is_stretched, reads_both, take_outputs
 from attnprobe.model.reading.blocks import spread_maps
 from attnprobe.model.reading.ways import Form, switch_attention
 
