@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import attnprobe
+from attnprobe.attention.block import factor_projection, measure_lengths
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check import observed
 from attnprobe.model.check.dry_run import examine
@@ -79,30 +80,22 @@ def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
         torch.testing.assert_close(contributions[:, head], expected, atol=1e-6, rtol=1e-5)
 
 
-def test_scores_and_values_of_a_bert(copied):
-    """By hand, from the inputs of its own query, key and value projections."""
-    model, tokenizer = copied("bert")
-    checkpoint, architecture = examine(Checkpoint("bert", model, tokenizer))
-    ids = torch.tensor([tokenizer("the dog ran to the river")["input_ids"]])
-    kept, given = {}, {}
-    for layer, block in enumerate(model.encoder.layer):
-        block.attention.self.query.register_forward_pre_hook(
-            lambda _, arguments, layer=layer: given.__setitem__(layer, arguments[0])
-        )
-
-    def keep(piece):
-        kept[piece.layer] = [part.clone() for part in (piece.observed.scores, piece.observed.values)]
-
-    with capture_attention(model, keep, architecture.way, {"scores", "values"}):
-        checkpoint.forward({"input_ids": ids})
-    for layer, (scores, values) in kept.items():
-        own = model.encoder.layer[layer].attention.self
-        query, key, value = (
-            part(given[layer]).unflatten(-1, (4, 8)).transpose(1, 2)
-            for part in (own.query, own.key, own.value)
-        )
-        torch.testing.assert_close(scores, query @ key.transpose(2, 3) / 8**0.5, atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(values, value, atol=1e-6, rtol=1e-5)
+def test_a_factor_keeps_lengths_where_a_gram_matrix_loses_them():
+    """Directions that nearly vanish in the projection: v (W W^T) v is a difference of large numbers there."""
+    generator = torch.Generator().manual_seed(0)
+    left, right = (
+        torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=torch.float64)).Q
+        for size in (8, 24)
+    )
+    scale = torch.logspace(0, -5, 8, dtype=torch.float64)
+    weight = (left * scale) @ right[:8]
+    values = (left[:, -1:].T).float()  # what the projection shortens most
+    expected = torch.linalg.vector_norm(values.double() @ weight.float().double(), dim=-1)
+    found = measure_lengths(values[None, None], factor_projection(weight.float()[None]))[0, 0]
+    gram = weight.float() @ weight.float().T
+    naive = torch.einsum("kw,wv,kv->k", values, gram, values).clamp_min(0).sqrt()
+    assert abs(found / expected - 1).max() < 0.02
+    assert abs(naive / expected - 1).max() > 0.5
 
 
 def test_a_tap_shows_scores_alone(copied):
