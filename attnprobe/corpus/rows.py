@@ -101,8 +101,8 @@ def _name_cells(
         if source.header and not name and 2 * sum(map(bool, cells)) > len(cells):
             title = shorten(repr(" ".join(filter(None, header))))
             raise DataError(
-                f"{source.spec} starts with {title}, which does not name all columns; delete what stands above "
-                "the line of column names, give each column a name, or quote the cells that hold separators"
+                f"{source.spec} starts with {title}, which does not name all columns; delete what stands "
+                "above the line of column names, give each a name, or quote the cells that hold separators"
             )
     numbered = enumerate(header, start=1)
     columns = [(cell or f"column {number}") if source.header else str(number) for number, cell in numbered]
