@@ -14,7 +14,6 @@ from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import NoTokenizer
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.model import lean
-from attnprobe.model.adapters import read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
 from attnprobe.model.embedding import Embedding, choose_prompts
 from attnprobe.model.locate import DeviceMap, LoadOptions, locate
@@ -23,7 +22,7 @@ from attnprobe.model.pruning import read_kept_heads
 from attnprobe.model.quantisation import describe_quantisation, find_packing, place_weights
 from attnprobe.model.quirks import AHEAD, AHEAD_COUNTS, refuse_by_name
 from attnprobe.model.random_weights import randomise_weights
-from attnprobe.model.task_heads import TaskHead, read_weights
+from attnprobe.model.task_heads import TaskHead, read_weights, read_with_adapter
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
