@@ -26,7 +26,7 @@ from attnprobe.corpus.tokenizer import Frame
 from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.corpus.vocabulary import find_special_ids
 from attnprobe.errors import DataError, ModelError, UsageError, first_line
-from attnprobe.model.check.places import catch_tokens, find_grid
+from attnprobe.model.check.trace import catch_tokens, find_grid
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.quirks import force_full_attention
