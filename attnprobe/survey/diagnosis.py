@@ -12,8 +12,9 @@ from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.gates import check_gates
 from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.model.task_heads import find_head, find_trained_heads
+from attnprobe.model.task_heads import find_head, list_stated_heads
 from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.cells import clean
 from attnprobe.table.table import HeadTable
 
 
@@ -42,7 +43,9 @@ def diagnose(checkpoint: Checkpoint) -> list[Finding]:
     if frame is not None:
         findings += _describe_reading(checkpoint, frame)
     head = find_head(type(checkpoint.model).__name__)
-    names = [head.name] if head else find_trained_heads(checkpoint.folder)
+    # The weights of another head are those that the encoder alone does not use.
+    stated = list_stated_heads(checkpoint.model.config) if checkpoint.unused else []
+    names = [each.name for each in ([head] if head else stated)]
     return [*findings, Finding("trained heads", "ok", ", ".join(names) or "none")]
 
 
@@ -70,8 +73,10 @@ def _describe_files(checkpoint: Checkpoint) -> Iterator[Finding]:
         yield Finding("adapter", "ok", f"{method}, merged into its base {base}")
     for remark in checkpoint.remarks:
         yield Finding("checkpoint", "warning", remark)
-    if checkpoint.embedding is not None:
-        yield Finding("embedding", "ok", checkpoint.embedding.describe())
+    if (embedding := checkpoint.embedding) is not None:
+        prompt = embedding.prompt_name
+        used = f"the prompt {prompt} stands before each text" if prompt else "no prompt"
+        yield Finding("embedding", "ok", clean(f"{', '.join(embedding.kinds)}; {used}"))
     if checkpoint.scores_pairs:
         yield Finding("cross-encoder", "ok", "a classifier of two texts")
 
