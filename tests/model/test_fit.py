@@ -13,8 +13,7 @@ from transformers import BertForMaskedLM
 
 import attnprobe
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.model.configuration import describe_unread_layers
-from attnprobe.model.load import load_checkpoint
+from attnprobe.model.load import describe_unread_layers, load_checkpoint
 from attnprobe.model.task_heads import MASKED_LM
 
 Saved = Callable[[str], Path]
