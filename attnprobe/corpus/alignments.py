@@ -76,7 +76,7 @@ def align_documents(
                 f"{short} ends behind {number:,} pairs, and {long} goes on; give a line of alignments for "
                 "each pair of texts."
             )
-        if not isinstance(document.label if document.pair is None else document.pair, str):
+        if not isinstance(document.pair or document.label, str):
             raise DataError(
                 f"Pair {number + 1} of {texts} has one text alone; name the other with --target-column, or "
                 "its file with --targets."
@@ -97,9 +97,8 @@ def align_document(
     second = str(document.label if document.pair is None else document.pair)
     texts: tuple[tuple[Where, str], ...] = (("text", document.text), (side, second))
     words = [[Span(*word.span(), place) for word in re.finditer(r"\S+", text)] for place, text in texts]
-    first = int(bool(one_based))
-    labels: dict[tuple[int, int], str] = {}
-    for part in dict.fromkeys(line.split()):
+    first, labels = int(bool(one_based)), dict[tuple[int, int], str]()
+    for part in line.split():
         match = _LINK.fullmatch(part)
         if match is None:
             raise DataError(
@@ -129,16 +128,15 @@ def read_as_pairs(documents: Iterable[Document]) -> Iterator[Document]:
         return replace(span, where="pair") if span.where == "target" else span
 
     for document in documents:
-        if document.pair is not None or not isinstance(document.label, str):
-            yield document
-            continue
-        annotation = document.annotation
-        if annotation is not None:
-            moved = (
-                replace(link, source=move(link.source), target=move(link.target)) for link in annotation.links
+        if document.pair is None and isinstance(document.label, str):
+            known = document.annotation or Annotation()
+            words = tuple(map(move, known.words))
+            links = tuple(
+                replace(link, source=move(link.source), target=move(link.target)) for link in known.links
             )
-            annotation = replace(annotation, words=tuple(map(move, annotation.words)), links=tuple(moved))
-        yield replace(document, pair=document.label, label=None, annotation=annotation)
+            annotation = document.annotation and replace(known, words=words, links=links)
+            document = replace(document, pair=document.label, label=None, annotation=annotation)  # noqa: PLW2901
+        yield document
 
 
 def list_lines(alignments: Any) -> list[str]:

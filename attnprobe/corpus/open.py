@@ -40,25 +40,25 @@ FORMATS = (".txt", ".conllu", *TABLES)
 
 def open_anything(source: Source) -> OpenSource:
     """Open a source; what can be told from its name is refused at once."""
-    path = _find_path(source.spec)
+    path, spec = _find_path(source.spec), source.spec
     folder = path is not None and path.is_dir()
     if path is not None and not source.coreference:
         if folder and is_benchmark(path):
             if not source.find_labels:
                 raise DataError(
-                    f"{source.spec} is a folder of queries and passages, which are for --objective "
-                    "retrieval; give one file of it, such as corpus.jsonl."
+                    f"{spec} is a folder of queries and passages, which are for --objective retrieval; give "
+                    "one file of it, such as corpus.jsonl."
                 )
-            source.refuse(f"{source.spec} holds queries and passages", "config", *COLUMNS)
+            source.refuse(f"{spec} holds queries and passages", "config", *COLUMNS)
             return open_benchmark(path, source.split)
         if is_media(path) or (folder and (not holds_text(path) or any(find_files(path, is_media)))):
             if source.annotated:
                 raise DataError(
-                    f"{source.spec} is {'a folder' if folder else 'an image or sound'}, and gold links are "
-                    "between words of text; name a file that has them."
+                    f"{spec} is {'a folder' if folder else 'an image or sound'}, and gold links are between "
+                    "words of text; name a file that has them."
                 )
             fields = ("image_column", "split", "config", "text_column", "pair_column", "document_column")
-            source.refuse(f"{source.spec} holds images or sound", *fields)
+            source.refuse(f"{spec} holds images or sound", *fields)
             media = MediaFolder.open(path, source.label_column)
             described = media.described | {"label_column": source.label_column}
             return OpenSource(media, str(described["name"]), described, media.kind)
@@ -214,12 +214,12 @@ def describe_source(source: Source) -> dict[str, Any]:
                 size += hash_stream(stream, digest)
     # A lone hyphen would look like a formula in a table.
     name = path.name if path is not None else "stdin" if source.spec == STDIN else source.spec
-    described: dict[str, Any] = {"name": name, "sha256": digest.hexdigest(), "bytes": size, "split": split}
-    described |= {} if streams is not None else {"sha256": None, "bytes": None}
-    described |= {name: getattr(source, name) for name in ("config", *COLUMNS)}
-    described |= {} if source.group_column is None else {"group_column": source.group_column}
-    described |= {} if source.header else {"header": False}
-    return described | ({"kind": "text"} if path is not None and path.is_dir() else {})
+    known = (digest.hexdigest(), size) if streams is not None else (None, None)
+    described: dict[str, Any] = {"name": name, "sha256": known[0], "bytes": known[1], "split": split}
+    described |= {field: getattr(source, field) for field in ("config", *COLUMNS)}
+    beside = {"group_column": source.group_column, "header": None if source.header else False}
+    beside["kind"] = "text" if path is not None and path.is_dir() else None
+    return described | {field: value for field, value in beside.items() if value is not None}
 
 
 # ---- the package's own text

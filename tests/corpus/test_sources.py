@@ -258,7 +258,7 @@ def refusal(spec: str, **options: Any) -> str:
         ("a.jsonl", '{"text": %s}' % ("9" * 5000), {}, "line 1 of"),
         ("a.jsonl", '{"text": "a", "n": 5}', {"text_column": "n"}, "line 1 of"),
         ("a.jsonl", '{"text": "a", "tags": ["x"]}', {"label_column": "tags"}, "line 1 of"),
-        ("a.json", '[\n{"text": "a"},\n]', {}, "line 3 of"),
+        ("a.json", '[\n{"text": "a"},\n]', {}, "line 3 column 1"),
         ("a.json", '{"a": ["x"], "b": ["y"]}', {}, "array"),
         ("a.json", "[" * 100_000, {}, "nested too deeply"),
         ("a.json", '["a\\ud800"]', {}, "item 1 of"),
