@@ -145,9 +145,7 @@ class Checkpoint:
     @property
     def embedded_length(self) -> int | None:
         """Most tokens of which an embedding is made, which cuts what is longer; None of any other model."""
-        if self.embedding is None:
-            return None
-        limits = (self.embedding.limit, self.longest)
+        limits = () if self.embedding is None else (self.embedding.limit, self.longest)
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
@@ -155,8 +153,7 @@ class Checkpoint:
         """Most tokens that a decoder beside an encoder takes, or None without a limit."""
         names = ("max_decoder_position_embeddings", "max_target_positions")
         stated = (getattr(self.model.config, name, None) for name in names)
-        limits = [limit for limit in stated if isinstance(limit, int)]
-        return min(limits) if limits else self.longest
+        return min((limit for limit in stated if isinstance(limit, int)), default=self.longest)
 
     @property
     def embeddings(self) -> int | None:
@@ -223,13 +220,11 @@ def strip_head(model: PreTrainedModel) -> PreTrainedModel:
 def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
     """Find the length of windows: the one requested, or the longest that the model takes, or embeds."""
     longest = checkpoint.longest
-    if requested is None:
-        return checkpoint.embedded_length or longest or WITHOUT_LIMIT
-    if longest is not None and requested > longest:
+    if requested is not None and longest is not None and requested > longest:
         raise UsageError(
             f"--max-length {requested} is more than the {longest} tokens that {checkpoint.name} takes."
         )
-    return requested
+    return requested or checkpoint.embedded_length or longest or WITHOUT_LIMIT
 
 
 def is_cut_short(requested: int | None, checkpoint: Checkpoint) -> bool:
