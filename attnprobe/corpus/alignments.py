@@ -1,7 +1,7 @@
 """Word alignments in the Pharaoh format, and the pairs of texts that they are of."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -33,15 +33,23 @@ def read_lines(path: Path) -> Iterator[str]:
     return read()
 
 
+def _pair_lines(
+    ours: Iterable[Any], theirs: Iterable[Any], names: Sequence[str]
+) -> Iterator[tuple[Any, Any]]:
+    """Give what stands side by side in two sources, or refuse the one that ends first."""
+    for number, pair in enumerate(zip_longest(ours, theirs)):
+        if None in pair:
+            short, long = names if pair[0] is None else reversed(names)
+            raise DataError(
+                f"{short} ends behind line {number:,}, and {long} goes on; give a line for each pair."
+            )
+        yield pair
+
+
 def read_parallel(source: Path, target: Path) -> Iterator[Document]:
     """Read two files of parallel texts, a text a line; the text of the second is the label."""
-    for number, (text, other) in enumerate(zip_longest(read_lines(source), read_lines(target))):
-        if text is None or other is None:
-            short, long = (source, target) if text is None else (target, source)
-            raise DataError(
-                f"{short} has {number:,} lines, and {long} more; give a line for each pair in both."
-            )
-        yield Document(text, label=other)
+    pairs = _pair_lines(read_lines(source), read_lines(target), (str(source), str(target)))
+    return (Document(text, label=other) for text, other in pairs)
 
 
 def read_joined(path: Path) -> Iterator[Document]:
@@ -69,13 +77,7 @@ def align_documents(
     References:
         Koehn (2004), Pharaoh; the format is written by fast_align, eflomal and awesome-align.
     """
-    for number, (document, line) in enumerate(zip_longest(documents, lines)):
-        if document is None or line is None:
-            short, long = (name, texts) if line is None else (texts, name)
-            raise DataError(
-                f"{short} ends behind {number:,} pairs, and {long} goes on; give a line of alignments for "
-                "each pair of texts."
-            )
+    for number, (document, line) in enumerate(_pair_lines(documents, lines, (texts, name))):
         if not isinstance(document.pair or document.label, str):
             raise DataError(
                 f"Pair {number + 1} of {texts} has one text alone; name the other with --target-column, or "

@@ -4,14 +4,13 @@ import csv
 import io
 import json
 import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, islice, zip_longest
 from typing import Any, BinaryIO
 
-from attnprobe.corpus.cells import PEEK_ROWS, Row, Table, find_class_names, is_number, make_table
+from attnprobe.corpus.cells import PEEK_ROWS, Row, Table, find_class_names, make_table
 from attnprobe.corpus.document import group_parts
 from attnprobe.corpus.schema import list_kept
 from attnprobe.corpus.source import Source
@@ -24,7 +23,7 @@ from attnprobe.corpus.streams import (
     split_blocks,
     strip_ends,
 )
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, DataError
+from attnprobe.errors import AttnprobeError, DataError
 
 # ---- cells between commas or tabs
 
@@ -97,11 +96,16 @@ def _name_cells(
             f"{source.spec} starts with the single column {shorten(header[0])!r}; separate its cells by "
             f"{separator} and start it with a line of column names"
         )
-    if source.header:
-        _check_header(header, below, source)
-        columns = [cell or f"column {number}" for number, cell in enumerate(header, start=1)]
-    else:
-        columns = [str(number) for number in range(1, len(header) + 1)]
+    # A title above the names leaves columns without one that are not the first, an index.
+    for name, *cells in islice(zip_longest(header, *below, fillvalue=""), 1, None):
+        if source.header and not name and 2 * sum(map(bool, cells)) > len(cells):
+            title = shorten(repr(" ".join(filter(None, header))))
+            raise DataError(
+                f"{source.spec} starts with {title}, which does not name all columns; delete what stands "
+                "above the line of column names, give each a name, or quote the cells that hold separators"
+            )
+    numbered = enumerate(header, start=1)
+    columns = [(cell or f"column {number}") if source.header else str(number) for number, cell in numbered]
 
     def read() -> Iterator[Row]:
         for number, cells in chain(first[source.header :], rows):
@@ -113,22 +117,6 @@ def _name_cells(
             yield Row(f"line {number} of {source.spec}", dict(zip(columns, cells, strict=False)))
 
     return Table(source.spec, columns, read(), header=True)
-
-
-def _check_header(header: Sequence[str], below: Sequence[Sequence[str]], source: Source) -> None:
-    """Refuse a title above the names: it leaves columns without one that are not the first, an index."""
-    for name, *cells in islice(zip_longest(header, *below, fillvalue=""), 1, None):
-        if not name and 2 * sum(map(bool, cells)) > len(cells):
-            title = " ".join(filter(None, header))
-            raise DataError(
-                f"{source.spec} starts with {shorten(repr(title))}, which does not name all columns; delete "
-                "what stands above the line of column names, give each column a name, or quote the cells "
-                "that hold separators"
-            )
-    named = (source.text_column, source.pair_column, source.label_column)
-    if any(column is not None and column.isdecimal() for column in named) and any(map(is_number, header)):
-        sentence = f"the first line of {source.spec} names its columns; --no-header says that it is data."
-        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
 
 # ---- JSON

@@ -115,8 +115,9 @@ class Texts:
             if column is not None:
                 require(column, table.columns, table.name)
         if self.label in (self.text, self.pair) and self.label is not None:
-            both = f"the column {self.label!r} of {table.name} can't be both text and label"
-            raise DataError(f"{both}; name two columns")
+            raise DataError(
+                f"the column {self.label!r} of {table.name} can't be both text and label; name two"
+            )
         self._words = self.most_are(cells.read_words, self.text)
 
     def choose(self) -> None:

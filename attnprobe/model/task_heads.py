@@ -19,7 +19,6 @@ from attnprobe.model.pruning import find_class, read_pretrained
 from attnprobe.model.quantisation import (
     describe_quantisation,
     find_method,
-    place_weights,
     silence_packages,
     unpack_model,
 )
@@ -88,7 +87,7 @@ def find_head(name: str) -> TaskHead | None:
     return next((head for head in TASK_HEADS if name.endswith(head.endings)), None)
 
 
-def _list_stated(config: Any) -> list[TaskHead]:
+def list_stated_heads(config: Any) -> list[TaskHead]:
     """List the heads that a checkpoint says it was trained with, of those that are known here."""
     stated = map(str, config.architectures or ())
     return [head for name in stated for head in TASK_HEADS if name.endswith(head.endings)]  # some share one
@@ -109,7 +108,7 @@ def read_weights(
     The encoder alone is read if there is none of them. With ``force``, a first head that is not there is made
     up, from a fixed seed. ``options`` are those of ``from_pretrained``.
     """
-    read, stated = partial(read_model, folder, name, config, **options), _list_stated(config)
+    read, stated = partial(read_model, folder, name, config, **options), list_stated_heads(config)
     for head in wanted if force or not stated else [head for head in wanted if head in stated]:
         weights = read(head)
         if weights is not None and (not weights.missing or (force and not weights.needed)):
@@ -172,21 +171,6 @@ def read_model(
         raise weights_error(folder, name, error) from error
     missing = {*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])}
     return Weights(model, head, tuple(sorted(missing)), tuple(sorted(info["unexpected_keys"])))
-
-
-def find_trained_heads(folder: Path | None) -> list[str]:
-    """List the heads for which a checkpoint holds every weight; none for a model that was handed over."""
-    if folder is None:
-        return []
-    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        config = transformers.AutoConfig.from_pretrained(folder, **options)
-    except Exception:
-        return []
-    options |= place_weights(config, torch.device("cpu"))
-    heads = _list_stated(config) or TASK_HEADS
-    read = [(head.name, read_model(folder, folder.name, config, head, **options)) for head in heads]
-    return [name for name, weights in read if weights is not None and not weights.missing]
 
 
 # ---- adapters of peft
