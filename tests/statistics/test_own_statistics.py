@@ -180,6 +180,20 @@ def test_names_are_not_taken_twice():
         choose([statistic(lambda block: block, unit="share", name="entropy")])
     with pytest.raises(AttnprobeError, match="must be names, or functions"):
         choose([len])
-    with pytest.raises(AttnprobeError, match="no 'special_excess'; it is measured by attnprobe roles"):
-        choose(["special_excess"])
     assert choose([second, second, "entropy"])[1] is second
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ("entropy", "must be a list of names"),
+        ([], "empty list"),
+        (["entropi"], "Did you mean entropy"),
+        (["jsd"], "not one number a head; see `distance`"),
+        (["syntax"], "no 'syntax'; it is measured by attnprobe syntax"),
+        (["special_excess"], "no 'special_excess'; it is measured by attnprobe roles"),
+    ],
+)
+def test_what_is_no_statistic_of_the_census(wanted, says):
+    with pytest.raises(AttnprobeError, match=says):
+        choose(wanted)
