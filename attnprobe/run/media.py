@@ -85,12 +85,10 @@ def read_media(reader: TokenReader, folder: MediaFolder) -> Corpus:
         )
         targets = reader.describe_targets(store)
     batches = MediaBatches(
-        folder.kind,
+        processor,
         clips,
         np.array([max(1, measured[clip.shape][0]) for clip in clips], np.int32),
-        processor,
         digest=folder.described["sha256"],
-        rate=processor.rate,
         grids={shape: grid for shape, (_, grid) in measured.items()},
         content_only=reader.options.content_only,
         targets=targets,
