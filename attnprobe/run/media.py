@@ -33,18 +33,11 @@ from attnprobe.model.quirks import force_full_attention
 from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.run.corpus import Corpus, TokenReader
 from attnprobe.run.examples import tokenise_targets
-from attnprobe.run.options import CorpusOptions
 
 #: Sound of fewer seconds is too short for convolutions, where nothing is added to it.
 SHORTEST = 0.1
 #: How many tokens an image or sound gives, and where its patches are among them.
 Measured = tuple[int, Grid | None]
-
-
-def refuse_text_options(options: CorpusOptions) -> None:
-    for name in ("max_length", "frequencies"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')} is about text; leave it out for images and sound.")
 
 
 def read_media(reader: TokenReader, folder: MediaFolder) -> Corpus:
