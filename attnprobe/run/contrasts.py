@@ -184,8 +184,8 @@ class ContrastReader:
         least = min((ids for ids in tried if ids), key=len, default=[])
         pieces = ", ".join(map(repr, self._tokenizer.convert_ids_to_tokens(least[:8])))
         raise DataError(
-            f"The answer {shorten(repr(word))} is not one token to {self._checkpoint.name} ({pieces or '-'}), "
-            "and one is predicted; give a word of its vocabulary."
+            f"The answer {shorten(repr(word))} is not one token to {self._checkpoint.name} ({pieces}), and "
+            "one is predicted; give a word of its vocabulary."
         )
 
     def _find_target(self, contrast: Contrast) -> Readout:

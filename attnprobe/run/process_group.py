@@ -51,7 +51,9 @@ class Ranks:
             yield ProcessGroup(self, torch.distributed.new_group(backend="gloo", timeout=PATIENCE))
             return
         with _explain_loss():
-            store = torch.distributed.PrefixStore(f"meeting {next(_groups)}", _open_store())
+            from torch.distributed.distributed_c10d import PrefixStore
+
+            store = PrefixStore(f"meeting {next(_groups)}", _open_store())
             torch.distributed.init_process_group(
                 "gloo", store=store, rank=self.rank, world_size=self.size, timeout=PATIENCE
             )
