@@ -141,7 +141,7 @@ class TokenReader:
         self._frequencies = path and read_frequencies(path, checkpoint.tokenizer, self._vocabulary)
 
     @property
-    def limits(self) -> dict[str, int | None]:
+    def limits(self) -> dict[str, Any]:
         """What the plan of batches is made for."""
         usual = BATCH_TOKENS_CPU if self.checkpoint.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
         return {"budget": self.options.batch_tokens or usual, "cells": self.cells}
