@@ -15,10 +15,11 @@ import outputs
 import pandas
 import pytest
 import torch
+from block_parts import build_uniform_block
 from transformers import AutoModelForSequenceClassification
 
 import attnprobe
-from attnprobe.attention.block import AttentionBlock, build_uniform_block
+from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Observed
 from attnprobe.corpus.open import read_documents, read_embedded
 from attnprobe.corpus.source import Source

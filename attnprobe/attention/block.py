@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,11 +18,7 @@ def factor_projection(projection: Tensor) -> Tensor:
     """Factor an output projection W_O,h (head, width, model width) into R^T, for lengths alone.
 
     With W_O,h^T = Q R and Q orthonormal, ||v W_O,h|| = ||R v||. R is as wide as the head and not as the
-    model, and nothing cancels, as in v (W W^T) v^T it would.
-
-    Returns:
-        (head, width, width) or, if the model is narrower than a head, (head, width, model width); of the
-        device and the type of the projection.
+    model, if that is wider, and nothing cancels, as in v (W W^T) v^T it would.
 
     >>> factor_projection(torch.tensor([[[3.0, 4.0]]])).abs()
     tensor([[[5.]]])
@@ -43,14 +40,30 @@ class NotObservedError(AttributeError):
     """A statistic reads what it did not say that it needs."""
 
 
+def _read_observed(name: str) -> Any:
+    """Read what ``Observed`` calls by that name, or say how to ask for it."""
+
+    def read(block: "AttentionBlock") -> Tensor:
+        values = getattr(block.observed, name)
+        if values is None:
+            raise NotObservedError(
+                f"a block holds no {name} unless they are asked for: name them in needs, as in "
+                f"statistic(needs={{{name!r}}})."
+            )
+        return values
+
+    return property(read)
+
+
 @dataclass(frozen=True)
 class AttentionBlock:
     """Attention of consecutive queries of a batch to all their keys, without padding.
 
+    It has the parts of ``observed`` that were asked for, by their names in ``Observed``.
+
     Attributes:
         probabilities: (batch, head, query, key); every row sums to 1.
         offset: Position in the sequence of the first query of the block.
-        observed: What was requested beside the probabilities.
         weighted: Of attention that is weighted by what it carries, the sums (batch, head, query) that its
             rows were divided by; None where the rows are those of the softmax.
     """
@@ -62,81 +75,37 @@ class AttentionBlock:
     weighted: Tensor | None = None
 
     def __post_init__(self) -> None:
-        shape, keys = tuple(self.probabilities.shape), self.layout.keys
-        if len(shape) != 4:
-            raise ValueError(f"attention must be (batch, head, query, key), got {shape}")
-        if (shape[0], shape[3]) != (keys.batch, keys.length):
+        shape, keys, queries = self.probabilities.shape, self.layout.keys, self.layout.queries.length
+        fits = len(shape) == 4 and (shape[0], shape[3]) == (keys.batch, keys.length)
+        if not fits or not 0 <= self.offset <= queries - shape[2]:
             raise ValueError(
-                f"attention (batch, head, query, key) = {shape} does not fit tokens "
-                f"(batch, position) = {(keys.batch, keys.length)}"
+                f"attention (batch, head, query, key) = {tuple(shape)} from query {self.offset} on does not "
+                f"fit {keys.batch} sequences of {queries} queries and {keys.length} keys"
             )
-        if not 0 <= self.offset <= self.layout.queries.length - shape[2]:
-            raise ValueError(f"queries {self.offset} to {self.offset + shape[2]} reach outside the sequence")
 
     @property
     def span(self) -> slice:
         """Where its queries stand in their sequences."""
         return slice(self.offset, self.offset + self.probabilities.shape[2])
 
-    @property
-    def scores(self) -> Tensor:
-        """What the softmax is taken of, (batch, head, query, key); -inf for keys that don't count."""
-        return self._get_observed("scores")
-
-    @property
-    def values(self) -> Tensor:
-        """What each key gives to a head, (batch, head, key, width)."""
-        return self._get_observed("values")
-
-    @property
-    def outputs(self) -> Tensor:
-        """What each head gives to the output projection, (batch, head, query, width)."""
-        return self._get_observed("outputs")
-
-    @property
-    def queries(self) -> Tensor:
-        """What each query asks with, (batch, head, query, width), as it meets the keys."""
-        return self._get_observed("queries")
-
-    @property
-    def keys(self) -> Tensor:
-        """What each key is met with, (batch, head, key, width), as the queries meet it."""
-        return self._get_observed("keys")
-
-    @property
-    def projection(self) -> Tensor:
-        """What the output projection makes of a head, W_O,h as (head, width, model width)."""
-        return self._get_observed("projection")
+    scores = _read_observed("scores")
+    values = _read_observed("values")
+    outputs = _read_observed("outputs")
+    queries = _read_observed("queries")
+    keys = _read_observed("keys")
+    projection = _read_observed("projection")
 
     @cached_property
     def contributions(self) -> Tensor:
-        """What each head adds to the residual stream, o_h W_O,h, (batch, head, query, model width).
-
-        Their sum over heads is what the attention layer gives, less the bias of its output projection.
-        """
+        """What each head adds to the residual stream, o_h W_O,h, (batch, head, query, model width)."""
         return torch.matmul(self.outputs, self.projection.to(self.outputs.dtype))
 
     @property
     def carried(self) -> Tensor:
-        """What each row carries, sum_j p_ij ||W_O,h v_j||, (batch, head, query); 0 for a head without any.
-
-        Only blocks that are weighted by norm have it.
-        """
+        """What each row carries, sum_j p_ij ||W_O,h v_j||, where rows are weighted by norm; 0 for nothing."""
         if self.weighted is None:
-            raise NotObservedError(
-                "a block says what its rows carry only where they are weighted by norm: "
-                "Statistic(..., weights='norm')."
-            )
+            raise NotObservedError("rows carry something only where Statistic(..., weights='norm').")
         return self.weighted
-
-    def _get_observed(self, name: str) -> Tensor:
-        values = getattr(self.observed, name)
-        if values is None:
-            raise NotObservedError(
-                f"a block holds no {name} unless they are asked for: name them in needs, as in "
-                f"statistic(needs={{{name!r}}})."
-            )
-        return values
 
     @cached_property
     def summary(self) -> RowSummary:
@@ -154,10 +123,7 @@ class AttentionBlock:
 
     @property
     def distance(self) -> Tensor:
-        """Mean distance (batch, head, query) of what a query looks at, in tokens.
-
-        Of an image, in patches, over what goes to its patches.
-        """
+        """Mean distance of what each query looks at, in tokens; in an image, in patches, over these alone."""
         if self.layout.grid is None:
             return self.summary.distance
         if not self.layout.comparable:
@@ -185,33 +151,28 @@ class AttentionBlock:
         return values
 
     def at_offset(self, offset: int) -> Tensor:
-        """Probability (batch, head, query) of the key ``offset`` places after the query.
+        """Probability (batch, head, query) of the key ``offset`` places after the query, or in its row.
 
-        NaN where that key does not exist, is not seen, or does not count. Of an image, the places are
-        those of the same row.
+        NaN where that key does not exist, is not seen, or does not count.
         """
         if self.layout.grid is not None:
             return self.at_step(0, offset)
-        values = self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
         keys, behind = self.layout.keys, self.layout.causal and offset > 0
         if not self.layout.comparable or (behind and keys.mixed is None):
-            return values
+            return self.probabilities.new_full(self.probabilities.shape[:3], torch.nan)
         ahead = self.offset + offset
-        diagonal = self.probabilities.diagonal(ahead, 2, 3)
-        first = max(0, -ahead)
+        diagonal, queries = self.probabilities.diagonal(ahead, 2, 3), self.probabilities.shape[2]
+        first = min(max(0, -ahead), queries)
         stop = first + diagonal.shape[2]
         if not keys.all_kept:
             diagonal = diagonal.where(keys.kept[:, None, first + ahead : stop + ahead], torch.nan)
-        values[:, :, first:stop] = diagonal
+        values = torch.constant_pad_nd(diagonal, (first, queries - stop), torch.nan)
         if behind and keys.mixed is not None:  # but for tokens of an image that see each other
             values = values.where(keys.mixed.ahead[:, None, self.span] >= offset, torch.nan)
         return values
 
     def restricted(self) -> "AttentionBlock":
-        """Drop the keys that do not count and renormalise each row over what is left, NaN if nothing is.
-
-        Scores of such keys become -inf. What heads give stays what it was.
-        """
+        """Drop the keys that do not count and renormalise each row over what is left, NaN if nothing is."""
         keys, observed = self.layout.keys, self.observed
         if keys.all_kept:
             return self
@@ -237,15 +198,3 @@ class AttentionBlock:
         rows = rows.mul_(scale[..., None]).clamp_(max=1)  # a row of one key must not come to more than 1
         observed = replace(self.observed, scores=None, outputs=None)  # which are about the rows as they were
         return replace(self, probabilities=rows, observed=observed, weighted=carried)
-
-
-def build_uniform_block(
-    length: int, *, heads: int = 1, tokens: TokenFeatures | None = None
-) -> AttentionBlock:
-    """Build attention that prefers nothing, the yardstick of every ratio and lift."""
-    if tokens is None:
-        no = torch.zeros(1, length, dtype=torch.bool)
-        rank = torch.zeros(1, length, dtype=torch.long)
-        tokens = TokenFeatures(no, no, no, ~no, no.float(), ~no, rank, rank)
-    rows = torch.full((tokens.batch, heads, length, length), 1 / length)
-    return AttentionBlock(rows, Layout.of(tokens))

@@ -12,12 +12,9 @@ if TYPE_CHECKING:
 class Kind(StrEnum):
     """The kinds of attention, in the order of tables."""
 
-    #: Every token of a sequence to every one of it.
-    ENCODER = "encoder"
-    #: Every token to itself and those before it.
-    DECODER = "decoder"
-    #: Every token that the decoder reads to every token that the encoder has read.
-    CROSS = "cross"
+    ENCODER = "encoder"  # every token of a sequence to every one of it
+    DECODER = "decoder"  # every token to itself and those before it
+    CROSS = "cross"  # every token that the decoder reads to every token that the encoder has read
 
 
 #: The kinds of a model with an encoder and a decoder.
@@ -25,10 +22,7 @@ PARTS = (Kind.ENCODER, Kind.DECODER, Kind.CROSS)
 
 
 def infer_kind(rows: "Tensor", *, targets: int | None = None) -> Kind:
-    """Infer the kind of attention from a map (batch, head, query, key) of at least two tokens.
-
-    ``targets`` are the tokens that the decoder beside an encoder has read, other than the encoder has.
-    """
+    """Infer the kind of a map of at least two tokens; a decoder beside an encoder has read ``targets``."""
     queries, keys = rows.shape[2:]
     if queries != keys:
         return Kind.CROSS
@@ -48,11 +42,7 @@ class Place:
         return f"layer {self.layer}" if self.kind is None else f"{self.kind} layer {self.layer}"
 
     def head(self, number: int) -> str:
-        """Name one of its heads in a list: its layer and its number.
-
-        >>> Place(3).head(1), Place(0, Kind.CROSS).head(2)
-        ('3-1', 'cross 0-2')
-        """
+        """Name one of its heads in a list, such as 3-1 or cross 0-2."""
         return f"{self.kind + ' ' if self.kind else ''}{self.layer}-{number}"
 
     @property
@@ -62,11 +52,7 @@ class Place:
 
 
 def list_lacking(counts: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """List the heads, as layer and head, that a layer of so many heads lacks where another has more.
-
-    >>> list_lacking([1, 3])
-    ((0, 1), (0, 2))
-    """
+    """List the heads, as layer and head, that a layer of so many heads lacks where another has more."""
     heads = max(counts, default=0)
     return tuple((layer, head) for layer, count in enumerate(counts) for head in range(count, heads))
 
@@ -78,10 +64,6 @@ def number_layers(kinds: Sequence[str], numbers: Sequence[int] = ()) -> tuple[Pl
 
     >>> [str(place) for place in number_layers(["encoder", "decoder", "cross", "decoder"])]
     ['encoder layer 0', 'decoder layer 0', 'cross layer 0', 'decoder layer 1']
-    >>> [str(place) for place in number_layers(["decoder", "decoder"])]
-    ['layer 0', 'layer 1']
-    >>> [str(place) for place in number_layers(["decoder", "decoder"], [3, 7])]
-    ['layer 3', 'layer 7']
     """
     if numbers:
         return tuple(Place(layer) for layer in numbers)
@@ -115,16 +97,12 @@ class Observed:
     projection: "Tensor | None" = None
     unembedding: "Tensor | None" = None
 
-    def present(self) -> frozenset[str]:
-        return frozenset(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
-
-#: What only language models have; nothing in the attention of a model shows it.
-UNEMBEDDING = "unembedding"
-#: What statistics may ask for of any attention.
-OBSERVABLE = tuple(field.name for field in fields(Observed) if field.name != UNEMBEDDING)
 #: What is observed where nobody asks.
 NOTHING = Observed()
+#: What only language models have, and what statistics may ask for of any attention.
+UNEMBEDDING = "unembedding"
+OBSERVABLE = tuple(field.name for field in fields(Observed) if field.name != UNEMBEDDING)
 
 
 @dataclass(frozen=True)
@@ -137,8 +115,3 @@ class HeadParameters:
 
     queries: "Tensor"
     keys: "Tensor"
-
-    def __post_init__(self) -> None:
-        shapes = tuple(self.queries.shape), tuple(self.keys.shape)
-        if any(len(shape) != 3 for shape in shapes) or shapes[0][:2] != shapes[1][:2]:
-            raise ValueError(f"weights must be (head, width, model width), alike in both, got {shapes}")

@@ -26,9 +26,9 @@ class Grid:
 
     def places(self, length: int) -> Tensor:
         """Compute row and column of each token, (position, 2); NaN for those that are no patches."""
-        places, patches = torch.full((length, 2), torch.nan), torch.arange(len(self))
-        coordinates = torch.stack([patches // self.columns, patches % self.columns], 1)
-        places[self.first : self.first + len(self)] = coordinates.float()
+        places = torch.full((length, 2), torch.nan)
+        patches = torch.cartesian_prod(torch.arange(self.rows), torch.arange(self.columns))
+        places[self.first : self.first + len(self)] = patches.float()
         return places
 
 
@@ -39,10 +39,8 @@ class Layout:
     Attributes:
         keys: The tokens that are attended to; the same object as ``queries`` in self-attention.
         causal: Whether a query sees itself and what comes before it, as in decoders, instead of every key.
-        grid: Where the patches are, if the tokens are those of an image.
         placed: Whether the order of tokens says where they are.
-        annotations: For each sequence, what its source says of its words, or None; empty where nothing is
-            needed of them.
+        annotations: Of each sequence, or None; empty where nothing is needed of them.
         shifted: Whether the queries are those of a decoder beside an encoder, which predicts each token one
             place before it reads it.
     """
@@ -59,12 +57,6 @@ class Layout:
     def of(cls, tokens: TokenFeatures, **options: Any) -> "Layout":
         """Lay out self-attention."""
         return cls(tokens, tokens, **options)
-
-    def __post_init__(self) -> None:
-        if self.queries.batch != self.keys.batch:
-            raise ValueError(f"{self.queries.batch} sequences can't attend to {self.keys.batch}")
-        if self.causal and self.queries.length != self.keys.length:
-            raise ValueError("only tokens of one sequence come before or after each other")
 
     @property
     def crossed(self) -> bool:

@@ -14,13 +14,13 @@ if TYPE_CHECKING:  # readers of text need no torch
 
 @dataclass(frozen=True)
 class Modalities:
-    """What else is known about the tokens of an image and of a text that are read together.
+    """What else is known about the tokens (batch, position) of an image and a text that are read together.
 
     Attributes:
-        image: The tokens that stand for the image, boolean (batch, position).
-        asking: Tokens that count as queries, boolean (batch, position).
-        sees: The last position that each token sees in a decoder, (batch, position): itself, or the end of
-            its image where the tokens of an image see each other.
+        image: The tokens that stand for the image.
+        asking: Tokens that count as queries.
+        sees: The last position that each token sees in a decoder: itself, or the end of its image where the
+            tokens of an image see each other.
     """
 
     image: Tensor
@@ -44,8 +44,7 @@ class TokenFeatures:
     Attributes:
         first: The leading special token ([CLS], <s>, or the model's own).
         separator: [SEP], </s>, or the model's own.
-        punctuation: Ordinary tokens that are nothing but punctuation.
-        other: Every other ordinary token.
+        punctuation: Ordinary tokens that are nothing but punctuation; ``other`` are all others.
         rare: Which part of an ordinary token counts as rare in its corpus, 0 to 1, float32.
         kept: Tokens that count as queries and keys; all of them, unless content only.
         rank: How many types of the corpus are more frequent, so that equals share a rank; -1 for
@@ -67,19 +66,12 @@ class TokenFeatures:
     #: The features on which a block measures attention mass, in the order of the kernel.
     MASSES = ("first", "separator", "punctuation", "other", "rare")
 
-    def __post_init__(self) -> None:
-        names = [one.name for one in fields(self) if one.name != "mixed"]
-        shapes = {name: tuple(getattr(self, name).shape) for name in names}
-        if len(set(shapes.values())) != 1 or self.kept.ndim != 2:
-            raise ValueError(f"token features must all be (batch, position), got {shapes}")
-
     @property
     def batch(self) -> int:
         return self.kept.shape[0]
 
     @property
     def length(self) -> int:
-        """Tokens in each sequence, special tokens included."""
         return self.kept.shape[1]
 
     @property
@@ -93,12 +85,9 @@ class TokenFeatures:
 
         Of two separators side by side, as RoBERTa has them, the second begins the next text.
         """
-        ends = self.separator.clone()
-        ends[:, 1:] &= ~self.separator[:, :-1]
-        ends[:, -1:] = False  # nothing comes behind it
-        import torch
-
-        return torch.nn.functional.pad(ends.long().cumsum(1)[:, :-1], (1, 0))
+        ends = self.separator.long()
+        ends[:, 1:] *= ~self.separator[:, :-1]
+        return ends.cumsum(1) - ends  # what ends a text is of it
 
     @cached_property
     def all_kept(self) -> bool:
@@ -146,11 +135,11 @@ class TokenSpan(NamedTuple):
 
 
 class TokenLink(NamedTuple):
-    """A gold link by tokens; see ``corpus.document.Link``.
+    """A gold link by tokens; see ``corpus.document.Link``. Without candidates, every word is one.
 
     The source is among the queries where it is asked forward, and among the keys where it is asked backward;
     the target is the other way round. Within one sequence a link is asked both ways; from a decoder to an
-    encoder, from the side that the decoder reads. Where there are no candidates, every word is one.
+    encoder, from the side that the decoder reads.
     """
 
     source: TokenSpan
@@ -170,11 +159,7 @@ class TokenTag(NamedTuple):
 
 
 class TokenAnswers(NamedTuple):
-    """Where the second text of a sequence answers the first.
-
-    ``spans`` are the answers, of which there may be none; ``characters``, where each token of the sequence
-    begins and ends in the second text, None where it is not of that text.
-    """
+    """Where the second text of a sequence answers the first, and what each token spans in it, or None."""
 
     spans: tuple[TokenSpan, ...]
     characters: tuple[tuple[int, int] | None, ...]
@@ -191,8 +176,7 @@ class TokenAnnotation(NamedTuple):
         same: Whether ``keys`` are the words of the same text, in the same order.
         cut: Whether words of the text are not in the sequence, which holds a part of it.
         second: The position at which the second of two texts begins; 0 for one text.
-        numbered: Each word of the document by its number, where words are numbered; None for one that is not
-            there whole.
+        numbered: Each word of the document by its number, if they have some; None for one not there whole.
         forms: For each word, a number for its spelling; empty where that is not known.
         parts_of_speech: For each word, such as NOUN; "" where it is not known, and empty where none is.
     """

@@ -13,7 +13,7 @@ from attnprobe.errors import AttnprobeError, DataError, first_line
 _UNKNOWN = re.compile(r"\[UNK\]|unk_id|unknown token", re.IGNORECASE)
 #: Tokens of the vocabulary that are tried as a probe where the usual one gives no token.
 _MOST_PROBES = 2000
-#: So many first texts are checked, or as many as have so many characters.
+#: So many first texts are checked, each up to so many characters.
 _CHECKED_TEXTS, _CHECKED_CHARACTERS = 16, 20_000
 
 
@@ -66,14 +66,6 @@ def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, 
         raise DataError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
 
 
-def count_prompt_tokens(tokenizer: Any, prompt: str) -> int:
-    """Count the tokens of a prompt with what frames it in front, as sentence-transformers does."""
-    if not prompt:
-        return 0
-    ids = list(tokenize(tokenizer, prompt)["input_ids"])
-    return len(ids) - (bool(ids) and ids[-1] in tokenizer.all_special_ids)
-
-
 def ask_offsets(tokenizer: Any) -> dict[str, bool]:
     """Ask for the characters of tokens, or refuse a tokenizer that can't say them."""
     if not getattr(tokenizer, "is_fast", False):
@@ -94,45 +86,40 @@ class Frame:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Frame":
-        """Compare a probe, none of whose tokens frames an empty text, with and without special tokens."""
+        """Compare a probe, none of whose tokens frames a text, with and without special tokens."""
         special = set(getattr(tokenizer, "all_special_ids", ()))
         ordinary = (token for token in range(len(tokenizer)) if token not in special)
         spelled = (tokenizer.decode([token]).strip() for token in islice(ordinary, _MOST_PROBES))
-        alone, failure = set[int](), None
-        for text in chain(("", "a b"), filter(None, spelled)):
+        failure = DataError(
+            "The tokenizer does not frame a text with special tokens before and after it, which is the only "
+            "form attnprobe can cut into windows."
+        )
+        for text in chain(("a b",), filter(None, spelled)):
             try:
                 framed = list(tokenize(tokenizer, text)["input_ids"])
                 bare = list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"])
             except AttnprobeError as error:  # such as where it has no token for what it does not know
-                failure = failure or error
+                failure = error
                 continue
-            if not text:
-                alone.update(framed)
-            elif bare and alone.isdisjoint(bare):
+            if bare and special.isdisjoint(bare):
                 for start in range(len(framed) - len(bare) + 1):
                     frame = cls(tuple(framed[:start]), tuple(framed[start + len(bare) :]))
                     if frame.around(bare) == framed and {*frame.before, *frame.after}.isdisjoint(bare):
                         return frame
-                failure = None
                 break
-        raise failure or DataError(
-            "The tokenizer does not frame a text with special tokens before and after it, which is the only "
-            "form attnprobe can cut into windows."
-        )
+        raise failure
 
     def check(self, tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Hold the ids of the first texts, with the frame around them, against ``tokenizer(text)``."""
-        characters = 0
         for text, bare in islice(zip(texts, ids, strict=True), _CHECKED_TEXTS):
-            if bare and list(tokenize(tokenizer, text, verbose=False)["input_ids"]) != self.around(bare):
+            if not bare or len(text) > _CHECKED_CHARACTERS:
+                continue
+            if list(tokenize(tokenizer, text, verbose=False)["input_ids"]) != self.around(bare):
                 raise DataError(
                     f"The tokenizer ({type(tokenizer).__name__}) does not put {shorten(repr(text))} "
                     "between the special tokens that it puts around other texts, which is the only form "
                     "attnprobe can cut into windows."
                 )
-            characters += len(text)
-            if characters > _CHECKED_CHARACTERS:
-                break
 
     def __len__(self) -> int:
         return len(self.before) + len(self.after)

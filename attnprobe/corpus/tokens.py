@@ -1,12 +1,13 @@
 """Documents become sequences of tokens: framed, cut into windows, their words and links known."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any
 
 from attnprobe.attention.tokens import TokenAnnotation, TokenAnswers
-from attnprobe.corpus.document import Annotation, Document, DocumentNumbers, Label, Where
+from attnprobe.corpus.document import Document, DocumentNumbers, Label, Where
 from attnprobe.corpus.spans import (
     Alignment,
     Offsets,
@@ -58,19 +59,18 @@ class Reading:
     unanswered: int = 0
 
     def __add__(self, other: "Reading") -> "Reading":
-        counts: dict[str, Any] = {
-            one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(self)
+        counts = {
+            key: count + getattr(other, key) for key, count in vars(self).items() if key != "spelled_token"
         }
-        counts["spelled_token"] = self.spelled_token or other.spelled_token
-        return Reading(**counts)
+        return Reading(**counts, spelled_token=self.spelled_token or other.spelled_token)
 
 
 class SequenceReader:
     """Tokenises documents into framed sequences of at most ``max_length`` tokens.
 
     A longer document is cut into windows that do not overlap, each framed like a text of its own; with
-    ``truncate`` only the first is kept. A pair that is too long is truncated, longest first. A ``prompt``
-    (``role_prompts`` for queries and passages) stands before each window, and no characters of it count.
+    ``truncate`` only the first is kept. A pair that is too long is truncated, longest first. Before each
+    window stands the prompt of the document's role, whose characters do not count.
     """
 
     def __init__(
@@ -79,23 +79,19 @@ class SequenceReader:
         max_length: int,
         *,
         truncate: bool = False,
-        prompt: str = "",
-        role_prompts: Mapping[str, str] | None = None,
+        prompts: Mapping[str, str] = MappingProxyType({"": ""}),
     ) -> None:
         """Read the tokenizer's frame; refuse a limit with no room for text."""
-        self.tokenizer = tokenizer
-        self.prompt = prompt
-        self._prompts = {"": prompt, **(role_prompts or {})}
+        self.tokenizer, self.max_length, self.truncate = tokenizer, max_length, truncate
+        self._prompts = prompts
         self._prompt_ids = {
-            role: list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"]) if text else []
-            for role, text in self._prompts.items()
+            text: list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"]) if text else []
+            for text in prompts.values()
         }
         self.frame, self._checked = Frame.of(tokenizer), False
         # The unknown token stands for ordinary text.
         unknown = getattr(tokenizer, "unk_token_id", None)
         self._special = frozenset(getattr(tokenizer, "all_special_ids", ())) - {unknown}
-        self.max_length = max_length
-        self.truncate = truncate
         self.reading = Reading()
         self._numbers = DocumentNumbers()  # of those that give a sequence
         longest = max(map(len, self._prompt_ids.values()))
@@ -109,11 +105,7 @@ class SequenceReader:
 
     def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
         for chunk in _split_chunks(documents):
-            single = [
-                self._prompts.get(document.role, self.prompt) + document.text
-                for document in chunk
-                if document.pair is None
-            ]
+            single = [self._find_prompt(each) + each.text for each in chunk if each.pair is None]
             annotated = any(document.annotation is not None for document in chunk)
             tokenised = self.tokenise(single, **ask_offsets(self.tokenizer) if annotated else {})
             ids = iter(tokenised["input_ids"])
@@ -131,6 +123,9 @@ class SequenceReader:
                     for sequence in sequences:
                         yield replace(sequence, label=document.label, **known)
 
+    def _find_prompt(self, document: Document) -> str:
+        return self._prompts.get(document.role, self._prompts[""])
+
     def tokenise(self, texts: Sequence[str], **options: Any) -> Mapping[str, Any]:
         """Tokenise texts without their frame, which is held against the first of them."""
         if not texts:
@@ -143,14 +138,14 @@ class SequenceReader:
 
     def _read_windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
         """Cut a text into windows; where words have labels, keep the first, if one begins in it."""
-        annotation, counts = document.annotation, self.reading
-        prompt = self._prompt_ids.get(document.role, self._prompt_ids[""])
+        annotation, counts, text = document.annotation, self.reading, self._find_prompt(document)
+        prompt = self._prompt_ids[text]
         shared = takewhile(lambda pair: pair[0] == pair[1], zip(ids[:-1], prompt, strict=False))
         begun = len(list(shared))  # the tokens of the prompt that come whole
         room = self.max_length - len(self.frame) - begun
-        at, before = len(self.frame.before) + begun, len(self.prompt)
-        if before:  # count characters from where the text begins behind the prompt
-            offsets = [(start - before, stop - before) for start, stop in offsets]
+        at = len(self.frame.before) + begun
+        if text:  # count characters from where the text begins behind the prompt
+            offsets = _move(offsets, len(text))
         if annotation is not None and annotation.tags:
             tags = tag_tokens(annotation.tags, offsets[begun:], room, at)
             counts.words += len(annotation.tags)
@@ -170,63 +165,55 @@ class SequenceReader:
             counts.cut += 1
             counts.windows += len(starts)
         pieces = [self.frame.around([*ids[:begun], *ids[start : start + room]]) for start in starts]
-        if annotation is None:
-            return [TokenSequence(piece) for piece in pieces]
         alignment = Alignment({"text": offsets})
         windows = [Window(alignment, start, min(start + room, len(ids)), at) for start in starts]
-        return self._annotate(document, annotation, pieces, windows)
+        return self._annotate(document, pieces, windows)
 
     def _read_pair(self, document: Document) -> list[TokenSequence]:
         """Read two texts as one sequence; where the second answers the first, none without an answer."""
-        annotation, answers, whole = document.annotation, None, None
-        text, before = self.prompt + document.text, len(self.prompt)
-        options: dict[str, Any] = dict.fromkeys(("return_token_type_ids", "return_special_tokens_mask"), True)
-        options["verbose"] = False
-        if annotation is not None:
-            answers = annotation.answers
-            options |= ask_offsets(self.tokenizer)
-        encoded: Any = tokenize(self.tokenizer, text, document.pair, **options)
+        annotation, whole, before = document.annotation, None, self._prompts[""]
+        answers = annotation and annotation.answers
+        options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
+        options |= {"verbose": False} | ({} if annotation is None else ask_offsets(self.tokenizer))
+        texts = before + document.text, document.pair
+        encoded: Any = tokenize(self.tokenizer, *texts, **options)
         if len(encoded["input_ids"]) > self.max_length:
             self.reading.truncated += 1
             if annotation is not None:
                 whole = Alignment(_read_pair_offsets(encoded, before))
-            options |= {"truncation": "longest_first", "max_length": self.max_length}
+            truncation = "longest_first"
             if answers is not None:
-                options["truncation"] = "only_second"
-                sides = encoded.sequence_ids(0)
+                truncation, sides = "only_second", encoded.sequence_ids(0)
                 if len(sides) - sides.count(1) >= self.max_length:  # the question leaves no room for the text
                     self.reading.unanswered += 1
                     return []
-            encoded = tokenize(self.tokenizer, text, document.pair, **options)
+            options |= {"truncation": truncation, "max_length": self.max_length}
+            encoded = tokenize(self.tokenizer, *texts, **options)
         ids, types = list(encoded["input_ids"]), list(encoded["token_type_ids"])
         second = types.index(1) if 1 in types else 0
+        offsets = {} if annotation is None else _read_pair_offsets(encoded, before)
+        alignment = Alignment(offsets, whole)
         if answers is not None:
-            offsets, sides = _read_pair_offsets(encoded, before), encoded.sequence_ids(0)
-            ends = zip(sides, offsets["pair"], strict=True)
-            characters = (pair if side == 1 else None for side, pair in ends)
-            spans = find_spans(Alignment(offsets, whole).tokens, answers)
+            ends = zip(encoded.sequence_ids(0), offsets["pair"], strict=True)
+            spans = find_spans(alignment.tokens, answers)
             if answers and not spans:
                 self.reading.unanswered += 1
                 return []
-            answered = TokenAnnotation(answers=TokenAnswers(spans, tuple(characters)))
-            return [TokenSequence(ids, second, annotation=answered)]
-        text_ids = [one for one, added in zip(ids, encoded["special_tokens_mask"], strict=True) if not added]
+            answered = TokenAnswers(spans, tuple(pair if side == 1 else None for side, pair in ends))
+            return [TokenSequence(ids, second, annotation=TokenAnnotation(answers=answered))]
+        added = encoded["special_tokens_mask"]
+        text_ids = [token for token, special in zip(ids, added, strict=True) if not special]
         if not text_ids:
             return self._skip(document)
         self._count_special(text_ids)
-        if annotation is None:
-            return [TokenSequence(ids, second)]
-        window = Window(Alignment(_read_pair_offsets(encoded, before), whole), 0, len(ids), 0)
-        return self._annotate(document, annotation, [ids], [window], second)
+        return self._annotate(document, [ids], [Window(alignment, 0, len(ids), 0)], second)
 
     def _annotate(
-        self,
-        document: Document,
-        annotation: Annotation,
-        pieces: Iterable[list[int]],
-        windows: Sequence[Window],
-        second: int = 0,
+        self, document: Document, pieces: list[list[int]], windows: Sequence[Window], second: int = 0
     ) -> list[TokenSequence]:
+        annotation = document.annotation
+        if annotation is None:
+            return [TokenSequence(piece, second) for piece in pieces]
         texts: dict[Where, str] = {"text": document.text, "pair": document.pair or ""}
         sequences = []
         split = zip(pieces, windows, split_annotation(annotation, windows, texts), strict=True)
@@ -241,10 +228,10 @@ class SequenceReader:
 
     def _skip(self, document: Document) -> list[TokenSequence]:
         """Count a document without a token, and its links."""
+        links = document.annotation.links if document.annotation is not None else ()
         self.reading.empty += 1
-        if document.annotation is not None:
-            self.reading.links += len(document.annotation.links)
-            self.reading.links_lost += len(document.annotation.links)
+        self.reading.links += len(links)
+        self.reading.links_lost += len(links)
         return []
 
     def _count_special(self, ids: list[int]) -> None:
@@ -256,14 +243,17 @@ class SequenceReader:
             self.reading.spelled_token = self.reading.spelled_token or name
 
 
-def _read_pair_offsets(encoded: Any, before: int) -> dict[Where, Offsets]:
-    """Give the characters of the tokens of either text, (0, 0) for the other's; a prompt has ``before``."""
-    sides = encoded.sequence_ids(0)
-    ends: list[tuple[int, int]] = [tuple(pair) for pair in encoded["offset_mapping"]]
-    moved = {"text": [(start - before, stop - before) for start, stop in ends], "pair": ends}
+def _move(offsets: Offsets, by: int) -> Offsets:
+    return [(start - by, stop - by) for start, stop in offsets]
+
+
+def _read_pair_offsets(encoded: Any, prompt: str) -> dict[Where, Offsets]:
+    """Give the characters of the tokens of either text, (0, 0) for the other's."""
+    sides, ends = encoded.sequence_ids(0), [tuple(pair) for pair in encoded["offset_mapping"]]
+    moved: dict[Where, Offsets] = {"text": _move(ends, len(prompt)), "pair": ends}
     return {
         where: [pair if side == number else (0, 0) for side, pair in zip(sides, moved[where], strict=True)]
-        for number, where in enumerate(("text", "pair"))
+        for number, where in enumerate(moved)
     }
 
 

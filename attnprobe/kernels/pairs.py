@@ -1,7 +1,6 @@
 """Every two heads: Jensen-Shannon divergence, of one model or two, and products of their logits."""
 
 import math
-from collections.abc import Iterable
 
 import numba
 import numpy as np
@@ -13,13 +12,14 @@ from attnprobe.kernels.rows import FAST, LANES, can_run_compiled, log2, run_over
 
 @numba.njit(inline="always", fastmath=FAST)
 def _halves(p, b, q, rows, terms):  # noqa: ANN001, ANN202 - numba infers the types
-    """Put half of each probability of a query side by side, and beside it what it adds to the entropy."""
-    _, heads, _, keys = p.shape
-    half = np.float32(0.5)
-    for h in range(heads):
-        # Half a probability: the sum of two is then their mean, without a product in the hot loop.
-        for k in range(keys):
-            x = half * p[b, h, q, k]
+    """Put half of each probability of a query side by side, and beside it what it adds to the entropy.
+
+    The sum of two halves is their mean, without a product in the hot loop. The heads of a query, far apart
+    in p, fit the first cache. Zeros fill each row up to whole vectors: no row ends in a slow scalar loop.
+    """
+    for h in range(p.shape[1]):
+        for k in range(p.shape[3]):
+            x = np.float32(0.5) * p[b, h, q, k]
             rows[h, k] = x
             terms[h, k] = x * log2(x + x)
 
@@ -34,69 +34,55 @@ def _diverge(rows, terms, i, other_rows, other_terms, j, width):  # noqa: ANN001
     return max(total, np.float32(0)) * np.float32(math.log(2))
 
 
-# The heads of one query lie far apart in p; side by side they fit the first cache. Zeros fill each row up to
-# whole vectors: they add nothing, and no row ends in a slow scalar loop.
-
-
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
-def _divergence_rows(p, start, stop, out):  # noqa: ANN001, ANN202
-    """Fill out[b, q, pair] for the rows ``start <= b * Q + q < stop``; p is (b, h, q, k)."""
-    _, heads, queries, keys = p.shape
-    width = -(-keys // LANES) * LANES
-    rows = np.zeros((heads, width), np.float32)
-    terms = np.zeros((heads, width), np.float32)
-    for row in range(start, stop):
-        b, q = divmod(row, queries)
-        _halves(p, b, q, rows, terms)
-        pair = 0
-        for i in range(heads):
-            for j in range(i + 1, heads):
-                out[b, q, pair] = _diverge(rows, terms, i, rows, terms, j, width)
-                pair += 1
+def _divergence_rows(p, r, same, numbered, start, stop, out):  # noqa: ANN001, ANN202
+    """Fill out[b, q, pair] for the rows ``start <= b * Q + q < stop`` of p (b, g, q, k) and r (b, h, q, k).
 
-
-@numba.njit(nogil=True, cache=True, fastmath=FAST)
-def _between_rows(p, r, numbered, start, stop, out):  # noqa: ANN001, ANN202
-    """Fill out[b, q, ...] between heads of p (b, g, q, k) and of r (b, h, q, k): of one number, or all."""
+    Each head of p meets those of r: all, or that of its number, or, if they are the same, those behind it.
+    """
     _, heads, queries, keys = p.shape
     others = r.shape[1]
     width = -(-keys // LANES) * LANES
     rows, terms = np.zeros((heads, width), np.float32), np.zeros((heads, width), np.float32)
-    other_rows, other_terms = np.zeros((others, width), np.float32), np.zeros((others, width), np.float32)
+    other_rows, other_terms = rows, terms
+    if not same:
+        other_rows, other_terms = np.zeros((others, width), np.float32), np.zeros((others, width), np.float32)
     for row in range(start, stop):
         b, q = divmod(row, queries)
         _halves(p, b, q, rows, terms)
-        _halves(r, b, q, other_rows, other_terms)
+        if not same:
+            _halves(r, b, q, other_rows, other_terms)
+        pair = 0
         for g in range(heads):
-            if numbered:
-                out[b, q, g] = _diverge(rows, terms, g, other_rows, other_terms, g, width)
-            else:
-                for h in range(others):
-                    pair = g * others + h
-                    out[b, q, pair] = _diverge(rows, terms, g, other_rows, other_terms, h, width)
+            for h in range(g if numbered else g + 1 if same else 0, g + 1 if numbered else others):
+                out[b, q, pair] = _diverge(rows, terms, g, other_rows, other_terms, h, width)
+                pair += 1
 
 
-def _divergence_torch(p: Tensor, r: Tensor, others: Iterable[slice]) -> Tensor:
-    ours = torch.special.xlogy(p, p).sum(-1)
-    theirs = ours if r is p else torch.special.xlogy(r, r).sum(-1)
-    parts = [p.new_empty(p.shape[0], 0, p.shape[2])]
-    for head, those in enumerate(others):
-        middle = 0.5 * (p[:, head : head + 1] + r[:, those])
-        ends = 0.5 * (ours[:, head : head + 1] + theirs[:, those])
+def _diverge_heads(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tensor:
+    same, (batch, heads, queries, _), others = r is p, p.shape, r.shape[1]
+    if can_run_compiled(p) and can_run_compiled(r):
+        pairs = heads if numbered else heads * (heads - 1) // 2 if same else heads * others
+        out = torch.empty(batch, queries, pairs)
+        inputs = p.contiguous().numpy(), r.contiguous().numpy(), same, numbered
+        run_over_rows(_divergence_rows, batch * queries, *inputs, out=(out.numpy(),))
+        return out.transpose(1, 2)
+    ours, theirs = (torch.special.xlogy(rows, rows).sum(-1) for rows in (p, r))
+    parts = [p.new_empty(batch, 0, queries)]
+    for g in range(heads):
+        those = slice(g, g + 1) if numbered else slice(g + 1 if same else 0, None)
+        middle = 0.5 * (p[:, g : g + 1] + r[:, those])
+        ends = 0.5 * (ours[:, g : g + 1] + theirs[:, those])
         parts.append(ends - torch.special.xlogy(middle, middle).sum(-1))
-    return torch.cat(parts, 1)
+    return torch.cat(parts, 1).clamp_min(0)
 
 
 def pairwise_divergence(p: Tensor) -> Tensor:
     """Compute the Jensen-Shannon divergence of every pair of heads, for every query.
 
-    JSD(a, b) = H((p_a + p_b) / 2) - (H(p_a) + H(p_b)) / 2, in nats, from 0 to ln 2. Pairs run
-    in the order of ``itertools.combinations(range(heads), 2)``.
-
-    ``p``: attention rows (batch, head, query, key), each summing to 1.
-
-    Returns:
-        (batch, pair, query)
+    JSD(a, b) = H((p_a + p_b) / 2) - (H(p_a) + H(p_b)) / 2, in nats, from 0 to ln 2, of attention rows (batch,
+    head, query, key), each summing to 1: (batch, pair, query), the pairs in the order of
+    ``itertools.combinations(range(heads), 2)``.
 
     References:
         Lin, J. (1991). Divergence measures based on the Shannon entropy. Clark et al. (2019),
@@ -105,12 +91,7 @@ def pairwise_divergence(p: Tensor) -> Tensor:
     >>> pairwise_divergence(torch.eye(2).view(1, 2, 1, 2))
     tensor([[[0.6931]]])
     """
-    batch, heads, queries, _ = p.shape
-    if not can_run_compiled(p):
-        return _divergence_torch(p, p, (slice(head + 1, None) for head in range(heads))).clamp_min(0)
-    out = torch.empty(batch, queries, heads * (heads - 1) // 2)
-    run_over_rows(_divergence_rows, batch * queries, p.contiguous().numpy(), out=(out.numpy(),))
-    return out.transpose(1, 2)
+    return _diverge_heads(p, p)
 
 
 #: Divergences below this, in nats, are rounding: equal rows give exactly 0.
@@ -120,10 +101,8 @@ ROUNDING = 1e-7
 def bound_rounding(dtype: torch.dtype) -> float:
     """Bound the divergence, in nats, that rounding alone may put between two heads that attend alike.
 
-        max(8 eps(float32), 2 eps(dtype)^2)
-
-    Sums over keys are in float32, whatever the model computes in. Where rounding moves the logits of a row by
-    d at most, its divergence is at most d^2 / 8, to second order; d is 4 eps for logits of a size of 4.
+    max(8 eps(float32), 2 eps(dtype)^2): sums over keys are in float32 whatever the model computes in, and
+    logits of a size of 4 that rounding moves by d = 4 eps move the divergence by d^2 / 8, to second order.
     """
     return max(8 * torch.finfo(torch.float32).eps, 2 * torch.finfo(dtype).eps ** 2)
 
@@ -131,28 +110,14 @@ def bound_rounding(dtype: torch.dtype) -> float:
 def divergence_between(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tensor:
     """Compute the Jensen-Shannon divergence of heads of one model from heads of another, for every query.
 
-    The formula is that of ``pairwise_divergence``; both models attend to the same keys. What float32 can't
-    tell from 0 is 0.
-
-    ``p``, ``r``: attention rows (batch, head, query, key); ``numbered`` compares heads of the same number
-    only, and both then have as many.
+    Both attend to the same keys, (batch, head, query, key). What float32 can't tell from 0 is 0.
 
     Returns:
-        (batch, head * other heads + other head, query); if ``numbered``, (batch, head, query).
+        (batch, head * other heads + other head, query); if ``numbered``, of heads of the same number alone,
+        (batch, head, query).
     """
-    batch, heads, queries, _ = p.shape
-    if not (can_run_compiled(p) and can_run_compiled(r)):
-        others = (slice(head, head + 1) if numbered else slice(None) for head in range(heads))
-        values = _divergence_torch(p, r, others)
-        return values.masked_fill(values < ROUNDING, 0)
-    out = torch.empty(batch, queries, heads if numbered else heads * r.shape[1])
-    inputs = p.contiguous().numpy(), r.contiguous().numpy(), numbered
-    run_over_rows(_between_rows, batch * queries, *inputs, out=(out.numpy(),))
-    return out.masked_fill_(out < ROUNDING, 0).transpose(1, 2)
-
-
-#: Queries whose products are added up in one go; what threads share.
-STRETCH = 16
+    values = _diverge_heads(p, r, numbered=numbered)
+    return values.masked_fill_(values < ROUNDING, 0)
 
 
 def find_lowest_visible(kind: torch.dtype) -> float:
@@ -163,8 +128,7 @@ def find_lowest_visible(kind: torch.dtype) -> float:
 @numba.njit(inline="always", fastmath=FAST)
 def _centre(x, least, out):  # noqa: ANN001, ANN202
     """Fill ``out`` with x less its mean over the keys that are seen, 0 for others; count those."""
-    lowest = x[0]
-    total = np.float32(0)
+    lowest, total = x[0], np.float32(0)
     for k in range(x.shape[0]):
         lowest = min(lowest, x[k])
         total += x[k]
@@ -173,8 +137,7 @@ def _centre(x, least, out):  # noqa: ANN001, ANN202
         for k in range(x.shape[0]):
             out[k] = x[k] - mean
         return np.int32(x.shape[0])
-    total = np.float32(0)
-    seen = np.int32(0)
+    total, seen = np.float32(0), np.int32(0)
     for k in range(x.shape[0]):
         if x[k] > least:
             total += x[k]
@@ -186,7 +149,7 @@ def _centre(x, least, out):  # noqa: ANN001, ANN202
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
-def _product_rows(scores, asks, sinks, least, stretch, start, stop, out):  # noqa: ANN001, ANN202
+def _product_rows(scores, asks, sinks, least, start, stop, out):  # noqa: ANN001, ANN202
     _, heads, queries, keys = scores.shape
     width = -(-keys // LANES) * LANES
     rows = np.zeros((heads, width), np.float32)
@@ -195,24 +158,20 @@ def _product_rows(scores, asks, sinks, least, stretch, start, stop, out):  # noq
         most = max(most, sinks[b].sum())
     ends = np.zeros((heads, most + 1), np.float32)
     places = np.zeros(most, np.int64)
-    stretches = -(-queries // stretch)
-    for row in range(start, stop):
-        b, part = divmod(row, stretches)
+    for b in range(start, stop):
         number = 0
         for k in range(keys):
             if sinks[b, k]:
                 places[number] = k
                 number += 1
-        for q in range(part * stretch, min(queries, (part + 1) * stretch)):
+        for q in range(queries):
             if not asks[b, q]:
                 continue
-            seen = np.int32(0)
-            held = np.int32(0)
+            seen = held = np.int32(0)
             for h in range(heads):
                 x = scores[b, h, q]
                 seen = _centre(x, least, rows[h])
-                held = np.int32(0)
-                rest = np.float32(0)
+                held, rest = np.int32(0), np.float32(0)
                 for s in range(number):
                     value = rows[h, places[s]]
                     ends[h, s] = value
@@ -226,12 +185,12 @@ def _product_rows(scores, asks, sinks, least, stretch, start, stop, out):  # noq
                     total = np.float32(0)
                     for k in range(width):
                         total += rows[i, k] * rows[j, k]
-                    out[b, part, 0, i, j] += total
+                    out[b, 0, i, j] += total
                     at_ends = np.float32(0)
                     for s in range(number):
                         at_ends += ends[i, s] * ends[j, s]
                     at_ends += ends[i, number] * ends[j, number] * others
-                    out[b, part, 1, i, j] += at_ends
+                    out[b, 1, i, j] += at_ends
 
 
 def _products_torch(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
@@ -255,25 +214,20 @@ def logit_products(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
         C_gh = sum_q sum_k s_gqk s_hqk
 
     and N_gh, what C_gh is on average where the keys that are no sinks come in a random order, drawn anew for
-    every head and query. With S the sinks that q sees and m the number of other keys that it sees:
+    every head and query. With S the sinks that q sees and m the number of other keys that it sees, whose
+    logits add up to the opposite of those of the sinks:
 
         N_gh = sum_q ( sum_{k in S} s_gqk s_hqk + (sum_{k in S} s_gqk) (sum_{k in S} s_hqk) / m )
 
-    since the logits of the other keys add up to the opposite of those of the sinks.
-
     ``scores`` (batch, head, query, key) are what the softmax is taken of, ``asks`` (batch, query) the queries
-    that count, ``sinks`` (batch, key) the keys that stay where they are.
-
-    Returns:
-        (batch, 2, head, head) C and N in float64. N is meant for two heads, not for one with itself.
+    that count, ``sinks`` (batch, key) the keys that stay. C and N come as (batch, 2, head, head) in float64;
+    N is meant for two heads, not for one with itself.
     """
-    batch, heads, queries, _ = scores.shape
+    batch, heads = scores.shape[:2]
     if not can_run_compiled(scores):
         return _products_torch(scores, asks, sinks)
-    stretches = -(-queries // STRETCH)
-    out = torch.zeros(batch, stretches, 2, heads, heads, dtype=torch.float64)
+    out = torch.zeros(batch, 2, heads, heads, dtype=torch.float64)
     arrays = [part.contiguous().numpy() for part in (scores, asks, sinks)]
     least = np.float32(find_lowest_visible(scores.dtype))
-    run_over_rows(_product_rows, batch * stretches, *arrays, least, STRETCH, out=(out.numpy(),))
-    upper = out.sum(1)
-    return upper + upper.triu(1).transpose(2, 3)
+    run_over_rows(_product_rows, batch, *arrays, least, out=(out.numpy(),))
+    return out + out.triu(1).transpose(2, 3)

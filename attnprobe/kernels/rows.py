@@ -17,7 +17,6 @@ from numba.extending import intrinsic
 from numpy.polynomial import Chebyshev, Polynomial
 from torch import Tensor
 
-DEGREE = 6
 #: Rows are filled up with zeros to a multiple of this many float32, a vector of AVX-512.
 LANES = 16
 #: LLVM may reorder sums and fuse multiply-adds, but must still honour NaN and infinity. A loop that may be
@@ -26,14 +25,11 @@ LANES = 16
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 
-def _fit(degree: int) -> tuple[np.float32, ...]:
-    """Interpolate log2(1 + f) / f over one binade, lowest power first."""
-    binade = [math.sqrt(0.5) - 1, math.sqrt(2) - 1]
-    fitted = Chebyshev.interpolate(lambda f: np.log1p(f) / (f * math.log(2)), degree, domain=binade)
-    return tuple(np.float32(c) for c in fitted.convert(kind=Polynomial).coef)
-
-
-C0, C1, C2, C3, C4, C5, C6 = _fit(DEGREE)
+#: log2(1 + f) / f over one binade, lowest power first.
+FITTED = Chebyshev.interpolate(
+    lambda f: np.log1p(f) / (f * math.log(2)), 6, domain=[math.sqrt(0.5) - 1, math.sqrt(2) - 1]
+).convert(kind=Polynomial)
+C0, C1, C2, C3, C4, C5, C6 = map(np.float32, FITTED.coef)
 #: The bits of sqrt(1/2), where a binade begins here.
 BINADE = np.int32(0x3F3504F3)
 MANTISSA = np.int32(23)
@@ -66,12 +62,6 @@ def log2(x: np.float32) -> np.float32:
     return np.float32(exponent) + f * g
 
 
-@numba.njit(inline="always")
-def x_log2_x(x: np.float32) -> np.float32:
-    """Compute x log2 x for a float32 x >= 0; 0 at x = 0."""
-    return x * log2(x)
-
-
 #: Fewer rows than this are not worth handing to another thread.
 WORTH_SHARING = 64
 
@@ -89,19 +79,14 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 def run_over_rows(
     loop: Callable[..., None], rows: int, *inputs: np.ndarray | np.floating | int, out: tuple[np.ndarray, ...]
 ) -> None:
-    """Call ``loop(*inputs, start, stop, *out)`` so that all rows are covered once.
-
-    The loop must release the interpreter lock and write only to its own rows, so the result
-    does not depend on the number of threads.
-    """
+    """Call ``loop(*inputs, start, stop, *out)``, which writes only to its own rows, until all are covered."""
     threads = min(torch.get_num_threads(), rows // WORTH_SHARING)
     if threads <= 1:
         loop(*inputs, 0, rows, *out)
         return
-    cuts = [rows * i // threads for i in range(threads + 1)]
+    cuts = pairwise(rows * i // threads for i in range(threads + 1))
     pool = _pool(torch.get_num_threads())
-    futures = [pool.submit(loop, *inputs, a, b, *out) for a, b in pairwise(cuts)]
-    for future in futures:
+    for future in [pool.submit(loop, *inputs, start, stop, *out) for start, stop in cuts]:
         future.result()
 
 
@@ -112,21 +97,21 @@ class RowSummary:
     Attributes:
         entropy: -sum p ln p, in nats.
         maximum: The largest probability of the row.
-        argmax: The first key that has it.
+        argmax: The first key that has it; as the others, a float, and NaN in a row of NaN.
         distance: sum p |query - key|, in tokens.
-        masses: (feature, batch, head, query), the probability on the keys of each feature.
+        masses: For each feature, the probability on its keys.
     """
 
     entropy: Tensor
     maximum: Tensor
     argmax: Tensor
     distance: Tensor
-    masses: Tensor
+    masses: tuple[Tensor, ...]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
-def _summary_rows(p, features, distances, offset, start, stop, out, argmax):  # noqa: ANN001, ANN202
-    """Fill out[:, b, h, q] with entropy, maximum, distance, masses; p is (b, h, q, k)."""
+def _summary_rows(p, features, distances, offset, start, stop, out):  # noqa: ANN001, ANN202
+    """Fill out[:, b, h, q] with entropy, maximum, argmax, distance, masses; p is (b, h, q, k)."""
     _, heads, queries, keys = p.shape
     count, width = features.shape[1], features.shape[2]
     middle = distances.shape[0] // 2
@@ -145,7 +130,7 @@ def _summary_rows(p, features, distances, offset, start, stop, out, argmax):  # 
         best = np.int32(0)
         ramp = distances[middle - offset - q :]
         for k in range(width):
-            entropy -= x_log2_x(x[k])
+            entropy -= x[k] * log2(x[k])
             distance += x[k] * ramp[k]
             best = max(best, bits_of(x[k]))
         out[0, b, h, q] = max(entropy, np.float32(0)) * np.float32(math.log(2))
@@ -156,16 +141,14 @@ def _summary_rows(p, features, distances, offset, start, stop, out, argmax):  # 
         # A row of NaN (nothing left to attend to) may be a negative one, and then the zeros won.
         lost = math.isnan(entropy)
         out[1, b, h, q] = entropy if lost else x[where]
-        argmax[b, h, q] = 0 if lost else where
-
-        out[2, b, h, q] = distance
-
+        out[2, b, h, q] = entropy if lost else np.float32(where)
+        out[3, b, h, q] = distance
         for f in range(count):
             mass = np.float32(0)
             indicator = features[b, f]
             for k in range(width):
                 mass += x[k] * indicator[k]
-            out[3 + f, b, h, q] = mass
+            out[4 + f, b, h, q] = mass
 
 
 @lru_cache(maxsize=8)
@@ -181,31 +164,28 @@ def _summary_torch(p: Tensor, features: Tensor, offset: int) -> RowSummary:
     return RowSummary(
         entropy=torch.special.entr(p).sum(-1).clamp_min(0),
         maximum=maximum,
-        argmax=argmax,
+        argmax=argmax.to(p.dtype).where(~maximum.isnan(), torch.nan),
         distance=torch.einsum("bhqk,qk->bhq", p, distances),
-        masses=torch.einsum("bhqk,bfk->fbhq", p, features.to(p.dtype)),
+        masses=torch.einsum("bhqk,bfk->fbhq", p, features.to(p.dtype)).unbind(),
     )
 
 
 def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary:
-    """Summarise every attention row in one pass.
+    """Summarise every row of ``p`` (batch, head, query, key), each summing to 1 or all NaN, in one pass.
 
-    ``p`` are attention rows (batch, head, query, key), each summing to 1 (or all NaN); ``features`` are
-    indicators of keys (batch, feature, key), 0 or 1; ``offset`` is the position of the first query.
+    ``features`` are indicators of keys (batch, feature, key); ``offset`` is the position of the first query.
     """
     if not can_run_compiled(p):
         return _summary_torch(p, features, offset)
     batch, heads, queries, keys = p.shape
     width = -(-keys // LANES) * LANES
-    padded = torch.zeros(batch, features.shape[1], width)
-    padded[..., :keys] = features
-    out = torch.empty(3 + features.shape[1], batch, heads, queries)
-    argmax = torch.empty(batch, heads, queries, dtype=torch.int64)
-    rows = batch * heads * queries
+    padded = (torch.constant_pad_nd(features, (0, width - keys)) if width > keys else features).contiguous()
+    out = torch.empty(4 + features.shape[1], batch, heads, queries)
     distances = _distances(1 << max(width, offset + queries).bit_length())
-    inputs = (p.contiguous().numpy(), padded.numpy(), distances, offset)
-    run_over_rows(_summary_rows, rows, *inputs, out=(out.numpy(), argmax.numpy()))
-    return RowSummary(out[0], out[1], argmax, out[2], out[3:])
+    inputs = p.contiguous().numpy(), padded.numpy(), distances, offset
+    run_over_rows(_summary_rows, batch * heads * queries, *inputs, out=(out.numpy(),))
+    entropy, maximum, argmax, distance, *masses = out.unbind()
+    return RowSummary(entropy, maximum, argmax, distance, tuple(masses))
 
 
 #: Places before the cells of single offsets: the keys of two kinds, and what lies further before.
@@ -274,25 +254,16 @@ def _offsets_torch(
     add(_BEFORE, ordinary * (ahead < -reach))
     add(-1, ordinary * (ahead > reach))
     for single in range(-reach, reach + 1):
-        # Of the block, only the diagonal is read.
-        marked = ordinary.diagonal(offset + single, 1, 2)
-        first = max(0, -(offset + single))
-        queries = slice(first, first + marked.shape[1])
-        at = rows.diagonal(offset + single, 2, 3)
-        out[:, :, _SINGLE + single + reach, 0] = (at * marked[:, None]).sum(-1)
-        out[:, :, _SINGLE + single + reach, 1] = (there[..., queries] * marked[:, None]).sum(-1)
+        add(_SINGLE + single + reach, ordinary * (ahead == single))
 
 
 def add_up_offsets(p: Tensor, marks: Tensor, asks: Tensor, sees: Tensor, offset: int, reach: int) -> Tensor:
     """Add up what attention rows have on keys of some kinds, and at each offset from the query.
 
-    Args:
-        p: Attention rows (batch, head, query, key); those of NaN are left out.
-        marks: (batch, kind, key), 1 for the keys of a kind: first those that offsets are about, then others.
-        asks: (batch, query) the queries that count.
-        sees: (batch, query) the last key that each query sees.
-        offset: The position in the sequence of the first query.
-        reach: How far single offsets go; -1 where the places of queries and keys do not compare.
+    ``p`` are attention rows (batch, head, query, key), those of NaN left out; ``marks`` (batch, kind, key)
+    the keys of each kind, first those that offsets are about; ``asks`` (batch, query) the queries that count,
+    ``sees`` (batch, query) the last key that each sees, and ``offset`` the position of the first. Single
+    offsets go as far as ``reach``, -1 where the places of queries and keys do not compare.
 
     Returns:
         (batch, head, cell, 2): the sum, and how many queries see such a key. The cells are each of the

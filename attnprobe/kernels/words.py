@@ -17,12 +17,13 @@ Ints = NDArray[np.int64]
 class Rows:
     """Questions to a map: for each row, which of its candidates gets most from its queries.
 
+    Ranges are (..., 2), the first and the one behind the last.
+
     Attributes:
         sequence: (row,) the sequence it lies in.
-        queries: (row, 2) its first query, and the one behind its last.
-        candidates: (row, 2) its first candidate in ``spans``, and the one behind its last.
-        itself: (row, 2) candidates that are the row itself, which are no answers; an empty range for none.
-        spans: (candidate, 2) the first key of each candidate, and the one behind its last.
+        candidates: The range of its candidates in ``spans``.
+        itself: The range of those that are the row itself, which are no answers; it may be empty.
+        spans: The range of the keys of each candidate.
     """
 
     sequence: Ints
@@ -66,10 +67,8 @@ def _choose(p, sequence, queries, candidates, itself, spans, start, stop, out): 
 def find_most_attended(p: Tensor, rows: Rows) -> Ints:
     """Find the candidate that each row attends to most: the mean over its queries of the sum over its keys.
 
-    ``p`` is attention (batch, head, query, key); queries are known by their places in it.
-
-    Returns:
-        (row, head) the number of the candidate, -1 where there is none; of a tie, the first.
+    Queries are known by their places in ``p`` (batch, head, query, key). Numbers of candidates come as (row,
+    head), -1 where there is none; of a tie, the first.
     """
     if not len(rows):
         return np.zeros((0, p.shape[1]), np.int64)
@@ -119,15 +118,14 @@ _NEW, _ON_PATH, _DONE, _JOINED = range(4)
 
 @dataclass(frozen=True)
 class Sentences:
-    """The words of sentences, and their gold trees.
+    """The words of sentences, and their gold trees, with words known by their places in ``spans``.
 
     Attributes:
         sequence: (sentence,) the sequence of each.
-        words: (sentence, 2) its first word in ``spans``, and the one behind its last.
-        spans: (word, 2) the first token of each word, and the one behind its last.
-        edges: (edge, 2) words that are joined by their places in ``spans``, the earlier one first; sorted,
-            each edge once.
-        roots: (sentence,) the place in ``spans`` of the word that all others descend from.
+        words: (sentence, 2) the range of its words.
+        spans: (word, 2) the range of its tokens.
+        edges: (edge, 2) words that are joined, the earlier one first; sorted, each edge once.
+        roots: (sentence,) the word that all others descend from.
         arcs: (arc, 2) a word that is no root and a head of it; sorted, each arc once.
     """
 
@@ -143,7 +141,6 @@ class Sentences:
 
     @property
     def lengths(self) -> Ints:
-        """The words of each sentence."""
         return self.words[:, 1] - self.words[:, 0]
 
 
@@ -198,8 +195,7 @@ def _grow(weight, first, size, starts, ends, best, joint, joined):  # noqa: ANN0
 @numba.njit(nogil=True, cache=True)
 def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
     best, source = -np.inf, -1
-    for place in range(slots):
-        other = alive[place]
+    for other in alive[:slots]:
         if other != current and enter[current, other] > best:
             best, source = enter[current, other], other
     return source
@@ -223,8 +219,6 @@ def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN00
             continue
         alive[kept] = other
         kept += 1
-        if other == first:
-            continue
         into, out, entered, left = -np.inf, -np.inf, 0, 0
         for member in circle:
             if enter[member, other] - cost[member] > into:
@@ -304,18 +298,13 @@ def compare_trees(p: Tensor, sentences: Sentences) -> Ints:
     """Count what the maximum spanning trees of each sentence and head have of its gold tree.
 
     With A the attention between words, the mean over the tokens that attend of the sum over the tokens that
-    are attended to:
+    are attended to, in the maps ``p`` of whole sequences:
 
     - ``EDGES``: gold edges in the undirected tree, whose edges weigh A_uv + A_vu. Of edges of equal weight,
-      the one comes first whose earlier word does, and of these the one whose later word does; so there is one
-      tree.
+      the one comes first whose earlier word does, and of these the one whose later word does.
     - ``HEADS``: words with their gold head in the tree in which all words descend from the gold root, and the
-      arc to dependent v from its head u weighs A_vu.
-
-    Of several such trees of equal weight, always the same is taken: a word, or a circle of words, takes the
-    earlier of two heads.
-
-    ``p`` is attention (batch, head, query, key) of whole sequences to themselves.
+      arc to dependent v from its head u weighs A_vu. Of equal trees, always the same is taken: a word, or a
+      circle of words, takes the earlier of two heads.
 
     Returns:
         (sentence, head, 2)

@@ -53,15 +53,16 @@ def choose_prompts(
     if name == _NO_PROMPT and name not in texts:
         return None, dict.fromkeys(("", *_ROLES), "")
     if name is not None and name not in texts:
-        there = "it has no prompts (config_sentence_transformers.json)"
-        if texts:
-            there = f"it knows {join_names(list(map(clean, texts)))}, or {_NO_PROMPT}"
-        raise UsageError(f"--prompt {clean(name)}: {model} has no such prompt; {there}.")
+        known = (
+            f"it knows {join_names(list(map(clean, texts)))}, or {_NO_PROMPT}"
+            if texts
+            else "it has no prompts"
+        )
+        raise UsageError(f"--prompt {clean(name)}: {model} has no such prompt; {known}.")
     usual = described.get("default_prompt_name")
     chosen = name or (usual if isinstance(usual, str) and usual in texts else None)
     roles = {role: next(filter(None, map(texts.get, names)), "") for role, names in _ROLES.items()}
-    if name is not None:
-        roles["query"] = texts[name]
+    roles |= {} if name is None else {"query": texts[name]}
     return chosen, {"": texts.get(chosen or "", ""), **roles}
 
 
@@ -73,23 +74,16 @@ def quote(prompt: str) -> str:
 
 @dataclass(frozen=True)
 class Embedding:
-    """How an embedding model reads a text and makes a vector of it, as ``SentenceTransformer.encode`` does.
+    """How an embedding model reads a text and makes a vector of it, as ``encode`` does."""
 
-    Attributes:
-        source: The folder of its modules, or the modules of a model that was handed over.
-        kinds: The classes of its modules after the transformer.
-        unread: Why the vector can't be made, a clause; "" where it can.
-        prompts: What stands before a text, by its role: "" for any, "query", or "document".
-    """
-
-    source: Any = field(repr=False)
-    kinds: tuple[str, ...]
-    settings: Mapping[str, Any]
-    described: Mapping[str, Any]
-    unread: str
+    source: Any = field(repr=False)  # the folder of its modules, or modules that were handed over
+    kinds: tuple[str, ...]  # the classes of its modules after the transformer
+    settings: Mapping[str, Any]  # of the transformer
+    described: Mapping[str, Any]  # of the whole
+    unread: str  # why the vector can't be made, a clause; "" where it can
     tokenizer: Any
     prompt_name: str | None
-    prompts: Mapping[str, str]
+    prompts: Mapping[str, str]  # what stands before a text, by its role: "" for any, "query", or "document"
 
     @classmethod
     def attach(cls, source: Any, checkpoint: Any, prompt: str | None) -> Any:
@@ -97,7 +91,9 @@ class Embedding:
 
         Texts stand behind the ``prompt`` of that name, or the usual one.
         """
-        config, tokenizer, unread = checkpoint.model.config, checkpoint.tokenizer, ""
+        from attnprobe.model.quirks import EMBEDDING_ENCODERS
+
+        tokenizer, unread, config = checkpoint.tokenizer, "", checkpoint.model.config
         if isinstance(source, SentenceFolder):
             kinds = tuple(kind.removeprefix(_HOME).rpartition(".")[2] for kind, _ in source.modules[1:])
             settings, described, unread = source.settings, source.described, _find_unsafe(source)
@@ -109,13 +105,16 @@ class Embedding:
                 lower = [normalizers.Lowercase(), *filter(None, [backend.normalizer])]
                 backend.normalizer = normalizers.Sequence(lower)
         else:
+            whole, (first, *source) = source, source.children()
             names = ("prompts", "default_prompt_name", "truncate_dim")
-            described = {key: getattr(source, key, None) for key in names}
-            first, *source = source.children()
+            described = {key: getattr(whole, key, None) for key in names}
             kinds = tuple(type(module).__qualname__ for module in source)
             names = ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
             settings = {key: getattr(first, key, None) for key in names}
-        unread = unread or _find_unread(kinds, settings, config)
+        lone = bool(config.is_encoder_decoder) and config.model_type in EMBEDDING_ENCODERS
+        unread = unread or _find_unread(kinds, settings)
+        if config.is_encoder_decoder and not (lone or unread):
+            unread = "it pools what a decoder beside an encoder gives"
         chosen = choose_prompts(described, prompt, checkpoint.name)
         embedding = cls(source, kinds, settings, described, unread, tokenizer, *chosen)
         remark = f"the attention of its transformer is read, but its embeddings are not: {unread}"
@@ -123,7 +122,7 @@ class Embedding:
             checkpoint,
             tokenizer=tokenizer,
             origin=checkpoint.origin | {"embedding": embedding.record},
-            encoder_only=_reads_encoder(config),
+            encoder_only=lone,
             embedding=embedding,
             remarks=(*checkpoint.remarks, remark) if unread else checkpoint.remarks,
         )
@@ -145,17 +144,16 @@ class Embedding:
             return [copy.deepcopy(module).eval().requires_grad_(False) for module in self.source]
         if find_spec("sentence_transformers") is None:
             raise _make_error('its modules need sentence-transformers: pip install "attnprobe[embeddings]"')
-        with torch.inference_mode(False), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from sentence_transformers.sentence_transformer import modules
+        try:
+            with torch.inference_mode(False), warnings.catch_warnings(action="ignore"):
+                from sentence_transformers.sentence_transformer import modules
 
-            try:
                 loaded = [
                     getattr(modules, kind).load(str(self.source.root), subfolder=path, local_files_only=True)
                     for kind, (_, path) in zip(self.kinds, self.source.modules[1:], strict=True)
                 ]
-            except Exception as error:
-                raise _make_error(f"its modules can't be read ({first_line(error)})") from error
+        except Exception as error:
+            raise _make_error(f"its modules can't be read ({first_line(error)})") from error
         if not all(bool(torch.isfinite(weight).all()) for module in loaded for weight in module.parameters()):
             raise _make_error("its modules hold NaN or infinite numbers")
         return [module.eval().requires_grad_(False) for module in loaded]
@@ -170,15 +168,10 @@ class Embedding:
         """
         import torch
 
-        from attnprobe.corpus.tokenizer import count_prompt_tokens
-
         if len(set(roles)) > 1:
             return torch.cat([self(text[None], [role]) for text, role in zip(states, roles, strict=True)])
-        prompt = self.prompts[roles[0] if roles else ""]
-        features = {
-            "token_embeddings": states,
-            "prompt_length": count_prompt_tokens(self.tokenizer, prompt),
-        }
+        length = _count_prompt_tokens(self.tokenizer, self.prompts[roles[0] if roles else ""])
+        features = {"token_embeddings": states, "prompt_length": length}
         try:
             for module in self.modules:
                 features = module.to(states)(features)
@@ -197,17 +190,11 @@ class Embedding:
             **({"unread": self.unread} if self.unread else {"modules": list(self.kinds)}),
         }
 
-    def describe(self) -> str:
-        """Say which modules make its vectors, and which prompt stands before texts."""
-        used = f"the prompt {self.prompt_name} stands before each text" if self.prompt_name else "no prompt"
-        return clean(f"{', '.join(self.kinds)}; {used}")
 
-
-def _reads_encoder(config: Any) -> bool:
-    """Tell whether vectors are made of what an encoder gives, without the decoder beside it."""
-    from attnprobe.model.quirks import EMBEDDING_ENCODERS
-
-    return bool(config.is_encoder_decoder) and config.model_type in EMBEDDING_ENCODERS
+def _count_prompt_tokens(tokenizer: Any, prompt: str) -> int:
+    """Count the tokens of a prompt with what frames it in front, as sentence-transformers does."""
+    ids = list(tokenizer(prompt)["input_ids"]) if prompt else []
+    return len(ids) - (bool(ids) and ids[-1] in tokenizer.all_special_ids)
 
 
 def unwrap_sentence_transformer(model: Any) -> tuple[Any, Any, bool] | None:
@@ -220,7 +207,7 @@ def unwrap_sentence_transformer(model: Any) -> tuple[Any, Any, bool] | None:
     return getattr(first, "auto_model", model), getattr(first, "tokenizer", None), scores_pairs
 
 
-def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any], config: Any) -> str:
+def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any]) -> str:
     """Say why the states of a model can't be made its embeddings; "" where they can."""
     if others := [kind for kind in kinds if kind not in _KINDS]:
         return f"attnprobe does not read its module {clean(others[0])}"
@@ -232,8 +219,6 @@ def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any], config: Any)
             value = "that of a chat" if "message" in value else value.get("text")
         if value not in (None, usual):
             return f"its transformer has another {name}"
-    if config.is_encoder_decoder and not _reads_encoder(config):
-        return "it pools what a decoder beside an encoder gives"
     return ""
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import AutoFeatureExtractor, AutoImageProcessor, PreTrainedConfig
+from transformers import AutoFeatureExtractor, AutoImageProcessor
 
-from attnprobe.corpus.media import BOTH
+from attnprobe.corpus.media import BOTH, IMAGE, SOUND
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, ModelError, UsageError, first_line
@@ -24,6 +24,10 @@ from attnprobe.model.quirks import IMAGE_ENDS, UnsupportedModelError, find_sound
 _PADS = "The checkpoint's processor pads what it reads, and attention to padding means nothing."
 #: Longer sound is cut into windows of so many seconds.
 SECONDS = 30
+#: A text that any tokenizer knows, and how many more tokens are drawn behind it.
+_TEXT, _DRAWN = "a", 8
+#: Rows and columns of an image of noise.
+_SIZE = (48, 64)
 
 
 @dataclass(frozen=True)
@@ -38,29 +42,9 @@ class Processor:
     rate: int = 0
     window: int = 0
 
-    @classmethod
-    def load(cls, kind: str, folder: Path, **options: Any) -> "Processor":
-        """Load the processor in a folder.
-
-        Raises:
-            UnsupportedModelError: When there is none for what is to be read.
-        """
-        if kind == "image" and find_spec("PIL") is None:
-            raise UsageError("Images need Pillow: pip install pillow.")
-        try:
-            if kind == "image":
-                return cls(kind, _load_eye(folder, **options))
-            extractor: Any = AutoFeatureExtractor.from_pretrained(folder, **options)
-            rate = int(extractor.sampling_rate)
-            return cls(kind, extractor, rate, find_sound_window(extractor) or SECONDS * rate)
-        except Exception as error:
-            plural = "images" if kind == "image" else kind
-            reason = f"it holds no processor of {plural} that loads ({first_line(error)})"
-            raise UnsupportedModelError(folder.name or str(folder), reason) from error
-
     def __call__(self, given: NDArray[Any]) -> dict[str, Tensor]:
         """Prepare one image (height, width, 3) or sound (sample,): tensors (1, ...)."""
-        if self.kind == "image":
+        if self.kind == IMAGE:
             inputs = _prepare(self.inner, images=given)
         else:
             inputs = _prepare(self.inner, given, sampling_rate=self.rate)
@@ -79,19 +63,14 @@ class Processor:
     @property
     def fixed(self) -> bool:
         """Whether everything it prepares has one shape, whatever it is given."""
-        sizes = ((40, 64), (64, 40)) if self.kind == "image" else ((self.rate,), (self.rate // 2,))
+        sizes = ((40, 64), (64, 40)) if self.kind == IMAGE else ((self.rate,), (self.rate // 2,))
         inputs = [self(_draw_noise(number, size)) for number, size in enumerate(sizes)]
         first, second = ({name: value.shape for name, value in each.items()} for each in inputs)
         return first == second
 
     def noise(self, number: int) -> dict[str, Tensor]:
         """Prepare noise, drawn from a seed."""
-        return self(_draw_noise(number, _SIZE if self.kind == "image" else (self.rate,)))
-
-
-def _load_eye(folder: Path, **options: Any) -> Any:
-    # Without torchvision, which few have and which rounds otherwise, the result is the same on every machine.
-    return AutoImageProcessor.from_pretrained(folder, backend="pil", **options)
+        return self(_draw_noise(number, _SIZE if self.kind == IMAGE else (self.rate,)))
 
 
 def _draw_noise(number: int, size: tuple[int, ...]) -> NDArray[Any]:
@@ -111,12 +90,6 @@ def _prepare(processor: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
     return {name: value for name, value in made.items() if isinstance(value, Tensor)}
 
 
-#: A text that any tokenizer knows, and how many more tokens are drawn behind it.
-_TEXT, _DRAWN = "a", 8
-#: Rows and columns of an image of noise.
-_SIZE = (48, 64)
-
-
 @dataclass(frozen=True)
 class SeeingProcessor:
     """A checkpoint's processor of an image and a text, around that of transformers.
@@ -129,37 +102,6 @@ class SeeingProcessor:
     placeholder: int
     mark: str = ""
     kind: str = BOTH
-
-    @classmethod
-    def load(
-        cls, folder: Path, name: str, config: PreTrainedConfig, tokenizer: Tokenizer, **options: Any
-    ) -> "SeeingProcessor":
-        """Load the processor in a folder, with the tokenizer of its model.
-
-        Raises:
-            UnsupportedModelError: When there is none, or it does not do what is expected of one.
-        """
-        try:
-            parts = {"image_processor": _load_eye(folder, **options), "tokenizer": tokenizer}
-            inner = build_processor(config, parts, folder)
-        except Exception as error:
-            reason = f"it holds no processor of images and text that loads ({first_line(error)})"
-            raise UnsupportedModelError(name, reason) from error
-        placeholder = find_placeholder(config)
-        assert placeholder is not None
-        reason = "its processor puts no image into a text"
-        names = inner.tokenizer.convert_ids_to_tokens
-        token = str(getattr(inner, "image_token", names(placeholder)))
-        begin, end = (getattr(config, name, None) for name in IMAGE_ENDS)
-        around = "" if begin is None or end is None else f"{names(begin)}{token}{names(end)}"
-        for mark in dict.fromkeys(("", around, token)):
-            processor = cls(inner, placeholder, mark)
-            try:
-                if processor.is_image(processor(_draw_noise(0, _SIZE), _TEXT)["input_ids"]).any():
-                    return processor
-            except AttnprobeError as error:
-                reason = first_line(error)
-        raise UnsupportedModelError(name, reason)
 
     @property
     def described(self) -> str:
@@ -180,12 +122,10 @@ class SeeingProcessor:
         """Prepare an image (height, width, 3) and a text; the ids, and what is as long, are (1, position)."""
         whole = text if self.mark and self.mark in text else f"{self.mark}{text}"
         inputs = _prepare(self.inner, images=image, text=whole)
-        inputs.pop("labels", None)
-        for name in ("attention_mask", "pixel_mask"):
-            if name in inputs and not bool(inputs[name].all()):
-                raise ModelError(_PADS)
-        inputs.pop("attention_mask", None)
-        return inputs
+        masks = [inputs[name] for name in ("attention_mask", "pixel_mask") if name in inputs]
+        if not all(bool(mask.all()) for mask in masks):
+            raise ModelError(_PADS)
+        return {name: value for name, value in inputs.items() if name not in {"labels", "attention_mask"}}
 
     def cut(self, inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
         """Cut the end of the text, and of all that is as long, so that ``length`` tokens are left."""
@@ -212,10 +152,41 @@ class SeeingProcessor:
 def load_processor(
     modality: str, folder: Path, name: str, config: Any, tokenizer: Tokenizer | None, **options: Any
 ) -> Processor | SeeingProcessor | None:
-    """Load what prepares images or sound, or an image with a text; nothing for text alone."""
-    if modality == "text":
+    """Load what prepares images or sound, or an image with a text; nothing for text alone.
+
+    Raises:
+        UnsupportedModelError: When there is none for what is to be read, or it puts no image into a text.
+    """
+    if modality not in {IMAGE, SOUND, BOTH}:
         return None
-    if modality == BOTH:
-        assert tokenizer is not None
-        return SeeingProcessor.load(folder, name, config, tokenizer, **options)
-    return Processor.load(modality, folder, **options)
+    if modality != SOUND and find_spec("PIL") is None:
+        raise UsageError("Images need Pillow: pip install pillow.")
+    try:
+        if modality == SOUND:
+            extractor: Any = AutoFeatureExtractor.from_pretrained(folder, **options)
+            rate = int(extractor.sampling_rate)
+            return Processor(SOUND, extractor, rate, find_sound_window(extractor) or SECONDS * rate)
+        # Without torchvision, which few have and which rounds otherwise, it is the same on every machine.
+        eye = AutoImageProcessor.from_pretrained(folder, backend="pil", **options)
+        if modality == IMAGE:
+            return Processor(IMAGE, eye)
+        inner = build_processor(config, {"image_processor": eye, "tokenizer": tokenizer}, folder)
+    except Exception as error:
+        plural = {IMAGE: "images", BOTH: "images and text"}.get(modality, modality)
+        reason = f"it holds no processor of {plural} that loads ({first_line(error)})"
+        raise UnsupportedModelError(name, reason) from error
+    placeholder = find_placeholder(config)
+    assert placeholder is not None
+    reason = "its processor puts no image into a text"
+    names = inner.tokenizer.convert_ids_to_tokens
+    token = str(getattr(inner, "image_token", names(placeholder)))
+    begin, end = (getattr(config, name, None) for name in IMAGE_ENDS)
+    around = "" if begin is None or end is None else f"{names(begin)}{token}{names(end)}"
+    for mark in dict.fromkeys(("", around, token)):
+        processor = SeeingProcessor(inner, placeholder, mark)
+        try:
+            if processor.is_image(processor(_draw_noise(0, _SIZE), _TEXT)["input_ids"]).any():
+                return processor
+        except AttnprobeError as error:
+            reason = first_line(error)
+    raise UnsupportedModelError(name, reason)

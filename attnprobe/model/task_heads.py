@@ -81,7 +81,8 @@ def find_head(name: str) -> TaskHead | None:
 
 def _list_stated(config: Any) -> list[TaskHead]:
     """List the heads that a checkpoint says it was trained with, of those that are known here."""
-    return [head for name in config.architectures or () if (head := find_head(str(name)))]
+    stated = map(str, config.architectures or ())
+    return [head for name in stated for head in TASK_HEADS if name.endswith(head.endings)]  # some share one
 
 
 def read_weights(

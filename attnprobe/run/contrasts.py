@@ -1,6 +1,5 @@
 """From pairs of texts to tokens: both sides of a pair, where its answer is read off, and what is left out."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -72,7 +71,7 @@ class ContrastReader:
     """Tokenises pairs, finds where the answer of each is read off, and counts what is left out."""
 
     def __init__(self, checkpoint: Checkpoint, reads: Reads, window: int) -> None:
-        self.counts: Counter[str] = Counter()
+        self.counts = dict.fromkeys(("pairs", *_WHY), 0)
         self.readouts: list[Readout] = []
         self.targets: list[list[int]] = []
         self._checkpoint, self._reads, self._window = checkpoint, reads, window

@@ -68,9 +68,7 @@ def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedToke
     checkpoint, options = reader.checkpoint, reader.options
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
     prompts = {"": ""} if isinstance(documents, RepeatedTokens) else checkpoint.prompts
-    source = SequenceReader(
-        checkpoint.tokenizer, reader.window, truncate=truncate, prompt=prompts[""], role_prompts=prompts
-    )
+    source = SequenceReader(checkpoint.tokenizer, reader.window, truncate=truncate, prompts=prompts)
     window, fresh = source.max_length, None
     if isinstance(documents, RepeatedTokens):
         window, fresh = documents.tokens(source.frame), list_ordinary_tokens(checkpoint)

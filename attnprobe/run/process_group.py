@@ -13,7 +13,6 @@ from attnprobe.errors import AttnprobeError, first_line
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
-
 #: How long a process waits for the slowest: a dead one is noticed at once, whatever this says.
 PATIENCE = timedelta(days=30)
 #: Numbers the process groups of a run, of which every process joins equally many.

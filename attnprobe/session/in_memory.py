@@ -22,7 +22,7 @@ _COLUMNS = (*_RECORDED, "group_column", "image_column")
 def open_table(texts: Any, source: Source) -> OpenSource:
     """Open a table: a DataFrame, a dict of columns, or a dataset."""
     listed = texts if isinstance(texts, Mapping) else getattr(texts, "column_names", None)
-    keys = {str(key): key for key in (texts.columns if listed is None else listed)}
+    keys = {str(key): key for key in (getattr(texts, "columns", ()) if listed is None else listed)}
     kind = f"the {type(texts).__name__}"
     known, columns = [*keys], {field: getattr(source, field) for field in _COLUMNS}
     if source.text_column is None and not source.usual and not source.contrasts:

@@ -252,7 +252,7 @@ class _Rules:
                 self._open[row] = False
                 self._open[row, list(question.candidates)] = True
         self._nearest_open = _find_nearest(self._open)
-        self._asker = np.minimum(place[:, 0], len(home.ends) - 1)
+        self._asker = place[:, 0]
         self._alike = self._open & alike[self._asker]
         # Where the words of the asker are among those that answer: of two texts, at the same number.
         self._place = place - self._home[:, :1] + self._text[:, :1]

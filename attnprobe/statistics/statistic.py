@@ -60,8 +60,7 @@ def mean_where(hit: Tensor, values: Tensor, layout: Layout) -> Tensor:
 
 def peak(block: AttentionBlock) -> Tensor:
     """Position of the most attended key of every row, argmax_j p_j; the first one of a tie."""
-    position = block.summary.argmax.to(block.probabilities.dtype)
-    return position.where(~block.summary.maximum.isnan(), nan)
+    return block.summary.argmax
 
 
 def read_at(peaks: Tensor, feature: Tensor) -> Tensor:
@@ -242,7 +241,7 @@ class Statistic:
 
     def _call(self, function: Function, *given: Any, more: bool = False, **axes: int | None) -> Tensor:
         """Call a function, whoever wrote it, and refuse what is no tensor of such axes; None is any size."""
-        from torch import Tensor
+        import torch
 
         try:
             values = function(*given)
@@ -254,11 +253,14 @@ class Statistic:
             what = f"failed ({type(error).__name__}: {first_line(error)}); try it on a block of its own"
             raise UsageError(f"The statistic {self.name!r} {what}.") from error
         sizes = tuple(axes.values())
-        shape = tuple(values.shape) if isinstance(values, Tensor) else ()
+        is_tensor = isinstance(values, torch.Tensor)
+        shape = tuple(values.shape) if is_tensor else ()
+        if shape == sizes:  # most are, and there are many
+            return values
         fits = len(shape) == len(sizes) or (more and len(shape) > len(sizes))
         if not fits or any(size not in {None, there} for size, there in zip(sizes, shape, strict=False)):
             expected = ", ".join(name if size is None else f"{size} {name}" for name, size in axes.items())
-            what = f"a tensor of shape {shape}" if isinstance(values, Tensor) else type(values).__name__
+            what = f"a tensor of shape {shape}" if is_tensor else type(values).__name__
             raise UsageError(
                 f"The statistic {self.name!r} gave {what}; it must be a tensor ({expected}{', ...' * more})."
             )

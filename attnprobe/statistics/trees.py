@@ -60,16 +60,15 @@ def gold_trees(layout: Layout) -> tuple[Sentences, NDArray[np.float64]]:
             continue
         joined = {(min(arc), max(arc)) for arc in gold}
         root = find_root(gold)
-        directed = {(word, head) for word, head in gold if word != root}
         counts[place] = 0
-        for name, number in _count_simple_trees(joined, directed, root, len(sentence)).items():
+        for name, number in _count_simple_trees(joined, gold, root, len(sentence)).items():
             counts[place, COUNTS.index(name)] = number
         first = len(spans)
         sequence.append(place)
         words.append((first, first + len(sentence)))
         roots.append(root + first)
         edges += sorted((a + first, b + first) for a, b in joined)
-        arcs += sorted((a + first, b + first) for a, b in directed)
+        arcs += sorted((a + first, b + first) for a, b in gold)
         spans += [(span.start, span.stop) for span in sentence]
     sentences = Sentences(
         np.array(sequence, np.int64),

@@ -141,24 +141,12 @@ class Measurement:
         }
         return cls(sums, sequences, tokens, groups)
 
-    def join_pass(self, other: "Measurement") -> "Measurement":
-        """Put what another pass measured of the same sequences beside this."""
-        if (self.sequences, self.tokens) != (other.sequences, other.tokens):
-            raise ValueError("only measurements of the same sequences belong side by side")
-        return self.join(other)
-
     def join(self, other: "Measurement") -> "Measurement":
-        """Put what was measured of other sequences beside this, which goes on counting its own."""
-        if self.sums.keys() & other.sums.keys():
-            raise ValueError("what was measured twice adds up, and does not belong side by side")
-        if self.groups.keys() != other.groups.keys():
-            raise ValueError("only measurements of the same groups belong side by side")
+        """Put what was measured of other statistics beside this, which goes on counting its own sequences."""
         groups = {name: group.join(other.groups[name]) for name, group in self.groups.items()}
         return Measurement({**self.sums, **other.sums}, self.sequences, self.tokens, groups)
 
     def __add__(self, other: "Measurement") -> "Measurement":
-        if self.sums.keys() != other.sums.keys():
-            raise ValueError("only measurements of the same statistics add up")
         merged = {name: self.sums[name] + other.sums[name] for name in self.sums}
         sequences, tokens = self.sequences + other.sequences, self.tokens + other.tokens
         return Measurement(merged, sequences, tokens, self.add_groups(other))

@@ -14,6 +14,7 @@ from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.task_heads import find_head, find_trained_heads
 from attnprobe.table.builder import Labels, TableBuilder
+from attnprobe.table.cells import clean
 from attnprobe.table.table import HeadTable
 
 
@@ -70,8 +71,10 @@ def _describe_files(checkpoint: Checkpoint) -> Iterator[Finding]:
         yield Finding("adapter", "ok", f"{method}, merged into its base {base}")
     for remark in checkpoint.remarks:
         yield Finding("checkpoint", "warning", remark)
-    if checkpoint.embedding is not None:
-        yield Finding("embedding", "ok", checkpoint.embedding.describe())
+    if (embedding := checkpoint.embedding) is not None:
+        prompt = embedding.prompt_name
+        used = f"the prompt {prompt} stands before each text" if prompt else "no prompt"
+        yield Finding("embedding", "ok", clean(f"{', '.join(embedding.kinds)}; {used}"))
     if checkpoint.scores_pairs:
         yield Finding("cross-encoder", "ok", "a classifier of two texts")
 

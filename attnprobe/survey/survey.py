@@ -251,7 +251,7 @@ def _measure_corpus(
                     question=question,
                 )
             passes.append(total)
-        measurement = reduce(Measurement.join_pass, passes)
+        measurement = reduce(Measurement.join, passes)
         for table in tables:
             record = record_provenance(checkpoint, architecture, read, corpus.options)
             table.take(corpus.name, measurement, record)

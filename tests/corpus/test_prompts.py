@@ -6,7 +6,6 @@ import pytest
 
 from attnprobe.corpus.document import Annotation, Document, Link
 from attnprobe.corpus.links import find_words
-from attnprobe.corpus.tokenizer import count_prompt_tokens
 from attnprobe.corpus.tokens import SequenceReader
 
 TEXT = "the river bank was slow , unlikely kindness of dogs ran — quickly by the house"
@@ -33,7 +32,7 @@ class TestPrompts:
     def test_words_and_links(self, tokenizer, prompt):
         document = Document(TEXT, annotation=Annotation(WORDS, LINKS))
         (plain,) = SequenceReader(tokenizer, 100).read([document])
-        (prompted,) = SequenceReader(tokenizer, 100, prompt=prompt).read([document])
+        (prompted,) = SequenceReader(tokenizer, 100, prompts={"": prompt}).read([document])
         assert prompted.ids == tokenizer(prompt + TEXT)["input_ids"]
         assert prompted.name == plain.name  # of the text, whatever stands before it
         expected, found = (spell(tokenizer, one, one.annotation.words) for one in (plain, prompted))
@@ -45,7 +44,7 @@ class TestPrompts:
         room = 3
         bare = tokenizer(prompt, add_special_tokens=False)["input_ids"]
         framed = len(tokenizer("a")["input_ids"]) - len(tokenizer("a", add_special_tokens=False)["input_ids"])
-        reader = SequenceReader(tokenizer, len(bare) + framed + room, prompt=prompt)
+        reader = SequenceReader(tokenizer, len(bare) + framed + room, prompts={"": prompt})
         found = list(reader.read([Document(TEXT, annotation=Annotation(WORDS, LINKS))]))
         before = len(reader.frame.before)
         whole = tokenizer(prompt + TEXT, add_special_tokens=False)["input_ids"]
@@ -57,15 +56,8 @@ class TestPrompts:
         assert set(words) <= {tokenizer.decode(tokenizer.encode(word, add_special_tokens=False)).strip()
                               for word in TEXT.split()}  # fmt: skip
         assert len(words) > 3
-        (first,) = SequenceReader(tokenizer, reader.max_length, truncate=True, prompt=prompt).read(
+        (first,) = SequenceReader(tokenizer, reader.max_length, truncate=True, prompts={"": prompt}).read(
             [Document(TEXT)]
         )
         cut = tokenizer(prompt + TEXT, truncation=True, max_length=reader.max_length)["input_ids"]
         assert first.ids == found[0].ids == cut
-
-
-def test_tokens_of_a_prompt(tiny):
-    """With what stands before it, and not what stands behind it, as sentence-transformers counts."""
-    assert count_prompt_tokens(tiny("bert")[1], "the red house") == 4
-    assert count_prompt_tokens(tiny("bert-unframed")[1], "the red house") == 3
-    assert count_prompt_tokens(tiny("bert")[1], "") == 0

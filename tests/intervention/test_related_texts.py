@@ -8,7 +8,6 @@ import pytest
 import pytrec_eval
 import torch
 from numpy.typing import NDArray
-from scipy.stats import pearsonr, spearmanr
 from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.document import Document, Pair, Passage, Query, Triplet
@@ -147,19 +146,6 @@ def test_heads_off_by_hand(headed: Any, benched: Any, eager: Any, kind: str):
         values, _ = expected(kind, eager(cut))
         for name, value in values.items():
             np.testing.assert_allclose(outcome[name], np.asarray(value, float), atol=1e-6, err_msg=name)
-
-
-def test_correlations(headed: Any, benched: Any, eager: Any):
-    with benched(headed("bert", "representation", double=True), PAIRS, "similarity") as bench:
-        outcome = run_trials(bench, [], NEEDS["similarity"]).untouched
-        scores = {
-            name: build_metric(name, bench, 0).score(outcome) for name in ("spearman", "pearson", "mse")
-        }
-    values, loss = expected("similarity", eager(without()))
-    label, cosines = values["label"], values["prediction"].numpy()
-    assert scores["spearman"] == pytest.approx(spearmanr(label, cosines).statistic)
-    assert scores["pearson"] == pytest.approx(pearsonr(label, cosines).statistic)
-    assert scores["mse"] == pytest.approx(loss.item())
 
 
 def differentiate(kind: str, eager: Any, at: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

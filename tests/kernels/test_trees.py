@@ -121,16 +121,6 @@ def test_by_hand(kind: Callable[[torch.Generator], Tensor], seed: int):
     assert found.max() > 0
 
 
-def test_the_first_edges_of_a_tie():
-    """Where all edges weigh the same, the first word is joined to all others."""
-    words = [(place, place + 1) for place in range(5)]
-    p = torch.full((1, 1, 5, 5), 0.2)
-    for gold, hits in (({(0, 1), (0, 4)}, 2), ({(1, 2), (2, 3), (3, 4)}, 0), ({(0, 1), (1, 2)}, 1)):
-        asked = sentences(words, gold=[gold], sequence=[0])
-        assert count_edges(p, asked).item() == hits
-        assert count_edges(p.double(), asked).item() == hits
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_nothing_to_ask(dtype: torch.dtype):
     p = torch.full((2, 3, 4, 4), 0.25, dtype=dtype)

@@ -6,7 +6,7 @@ import torch
 import transformers
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.processing import Processor
+from attnprobe.model.processing import Processor, load_processor
 from attnprobe.model.quirks import UnsupportedModelError
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 56, 3), np.uint8)
@@ -14,7 +14,7 @@ IMAGE = np.random.default_rng(0).integers(0, 256, (40, 56, 3), np.uint8)
 
 @pytest.fixture
 def eye(media_model):
-    return Processor.load("image", media_model("vit"))
+    return load_processor("image", media_model("vit"), "vit", None, None)
 
 
 def test_pixels_are_those_of_transformers(eye: Processor, media_model):
@@ -33,14 +33,15 @@ def test_pixels_are_those_of_transformers(eye: Processor, media_model):
     ],
 )
 def test_sound(media_model, name: str, rate: int, window: int, fixed: bool):
-    found = Processor.load("sound", media_model(name))
+    found = load_processor("sound", media_model(name), name, None, None)
+    assert isinstance(found, Processor)
     assert (found.rate, found.window, found.fixed) == (rate, window, fixed)
 
 
 @pytest.mark.parametrize("kind", ["image", "sound"])
 def test_none(tmp_path, kind: str):
     with pytest.raises(UnsupportedModelError, match=f"no processor of {kind}.* that loads"):
-        Processor.load(kind, tmp_path)
+        load_processor(kind, tmp_path, "it", None, None)
 
 
 def test_padding_at_the_end_is_cut():

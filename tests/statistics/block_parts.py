@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.kinds import Observed
+from attnprobe.attention.layout import Layout
+from attnprobe.attention.tokens import TokenFeatures
 
 #: Parts of what is observed beside probabilities that go with queries, and that go with the model.
 OF_QUERIES, OF_MODEL = {"scores", "outputs", "queries"}, {"projection"}
@@ -21,8 +24,15 @@ DRAWN_PARTS = ("DET", "NOUN", "VERB")
 
 def _observed(whole: AttentionBlock, change: Callable[[str, Tensor], Tensor]) -> Observed:
     """Change everything that was observed beside probabilities."""
-    there = {name: getattr(whole.observed, name) for name in whole.observed.present()}
+    there = {name: part for name, part in vars(whole.observed).items() if part is not None}
     return replace(whole.observed, **{name: change(name, part) for name, part in there.items()})
+
+
+def build_uniform_block(length: int, *, heads: int = 1) -> AttentionBlock:
+    """Build attention that prefers nothing, to tokens of which nothing is special."""
+    no, rank = torch.zeros(1, length, dtype=torch.bool), torch.zeros(1, length, dtype=torch.long)
+    tokens = TokenFeatures(no, no, no, ~no, no.float(), ~no, rank, rank)
+    return AttentionBlock(torch.full((1, heads, length, length), 1 / length), Layout.of(tokens))
 
 
 def of_queries(whole: AttentionBlock, start: int, stop: int) -> AttentionBlock:

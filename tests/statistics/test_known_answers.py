@@ -118,6 +118,8 @@ class TestRare:
             planted = block(looks_at(key), rank=rank, order=order)
             assert ask("rarest_share", planted) == (key in {1, 3})
             assert ask("rarest_two_share", planted) == (key in {1, 3})  # two of them are the two rarest
+            # Of two types, one is the most frequent of all.
+            assert ask("rarest_two_share", block(looks_at(key), rank=[0, 600] * 4)) == 1
 
 
 class TestSmall:

@@ -52,16 +52,7 @@ def test_an_encoder_and_a_decoder(saved, tiny, target):
         ("cross", out.cross_attentions),
     ):
         np.testing.assert_allclose(found.attention[kind], stacked(maps), atol=TOLERANCE)
-    (encoder, _), (decoder, _), (queries, keys) = (
-        found.tokens[kind] for kind in ("encoder", "decoder", "cross")
-    )
-    assert (queries, keys) == (decoder, encoder)
-    assert "The"[1:] in "".join(encoder)
-    assert len(decoder) == read.shape[1]
-    words = TEXT if target is None else target
-    shown = "".join(decoder[1:]).replace("<s>", "").replace(" ", "")
-    assert words.replace(" ", "").startswith(shown.replace("</s>", ""))
-    assert len(shown) > 8
+    assert found.tokens["cross"] == (found.tokens["decoder"][0], found.tokens["encoder"][0])
 
 
 def test_an_image(media_model, photos):

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 import attnprobe
 from attnprobe import AttnprobeError, HeadTable
-from attnprobe.cli.app import run
 from attnprobe.table.cells import clean, to_plain
 from attnprobe.table.formats.json import to_json
 from attnprobe.table.table import Column
@@ -206,20 +205,6 @@ def test_digits_that_no_number_has(tmp_path, precision):
         TABLE.save(tmp_path / "t.csv", precision=precision)
     with pytest.raises(AttnprobeError, match="1 to 17"):
         TABLE.to_csv(precision)
-
-
-def test_csv_is_what_the_command_writes(saved, tmp_path, capfd, monkeypatch):
-    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
-    text, bert = tmp_path / "text.txt", str(saved("bert"))
-    text.write_text("the dog ran .\nis it late ?\n")
-    table = attnprobe.census(bert, text)
-    capfd.readouterr()
-    assert run(["census", bert, "-d", str(text)]) == 0
-    assert capfd.readouterr().out == table.to_csv()
-    assert run(["census", bert, "-d", str(text), "-o", str(tmp_path / "a.csv"), "--precision", "3"]) == 0
-    table.save(tmp_path / "b.csv", precision=3)
-    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
-    assert (tmp_path / "b.csv").read_text() == table.to_csv(3)
 
 
 def test_text_is_clean_in_pandas_and_in_a_notebook():

@@ -16,15 +16,10 @@ from attnprobe.model.quirks import SINKS, UnsupportedModelError, find_window
 
 
 def spread_band(band: Tensor, first: int, keys: int) -> Tensor:
-    """Spread rows of a band over all keys.
+    """Spread rows of a band (batch, head, query, window) over all keys, 0 outside of the window.
 
-    Args:
-        band: (batch, head, query, window); its middle is the query itself.
-        first: Position of the first query.
-        keys: Length of the sequence. What the window holds beyond its ends is padding, and left out.
-
-    Returns:
-        (batch, head, query, key), 0 outside the window.
+    The middle of a window is the query itself, the first of which is at ``first``. What a window holds beyond
+    the ends of the sequence is padding, and left out.
 
     >>> import torch
     >>> spread_band(torch.tensor([[[[0.0, 0.7, 0.3], [0.2, 0.5, 0.3]]]]), 0, 4)[0, 0]
@@ -48,18 +43,13 @@ def spread_maps(model: nn.Module, maps: Tensor) -> Tensor:
     return spread_band(maps, 0, maps.shape[2]) if banded else maps
 
 
-#: From queries, keys, values (batch, head, token, width) and a mask to (batch, head, query, width).
-Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor]
-
-
-def multi_head_attention(attend: Attend, *arguments: Any, **options: Any) -> tuple[Tensor, None]:
+def multi_head_attention(
+    attend: Callable[..., Tensor], *arguments: Any, **options: Any
+) -> tuple[Tensor, None]:
     """Do what ``torch.nn.functional.multi_head_attention_forward`` does, with attention of ours inside.
 
-    Returns:
-        The output (query, batch, width), and None in place of the weights.
-
-    Raises:
-        UnsupportedModelError: For what no encoder asks of it: keys of its own, padding.
+    ``attend`` takes queries, keys, values (batch, head, token, width) and a mask. Weights are not given, and
+    what no encoder asks for is refused.
     """
     bound = signature(functional.multi_head_attention_forward).bind(*arguments, **options)
     bound.apply_defaults()
@@ -83,8 +73,8 @@ def multi_head_attention(attend: Attend, *arguments: Any, **options: Any) -> tup
     return functional.linear(joined, given.out_proj_weight, given.out_proj_bias), None
 
 
-#: Probabilities in a block: 1.5 MiB of float32, so that scores and probabilities stay in cache.
-BLOCK_CPU = 393_216
+#: Probabilities in a block: 3 MiB of float32, so that scores and probabilities stay in cache.
+BLOCK_CPU = 786_432
 #: On an accelerator, launching kernels costs more than cache misses.
 BLOCK_ACCELERATOR = 33_554_432
 #: A block has at least this many queries, or matrix products become slow.
@@ -108,61 +98,54 @@ def attend_in_blocks(
     observe: Collection[str] = (),
     show: Show = lambda *_: None,
 ) -> Tensor:
-    """Attend as the model's own function would, showing each block on the way.
+    """Attend as the model's own function would, (batch, query, head, width), showing each block on the way.
 
-    Args:
-        query: (batch, head, query, width); ``key`` and ``value`` may have fewer heads (GQA).
-        key: (batch, key/value head, key, width)
-        value: (batch, key/value head, key, width)
-        attention_mask: None, boolean (True is seen) or additive, broadcast to the scores.
-        scaling: Factor of the scores; 1 / sqrt(width) by default.
-        position_bias: Added to the scores (T5).
-        softcap: Scores become softcap * tanh(scores / softcap) (Gemma 2).
-        sinks: For each head, the score of attending to nothing (gpt-oss). Rows are shown without it, over
-            the tokens; what they give is turned down by the share that goes to it.
-        observe: What is shown beside probabilities: "scores", "values", "outputs", "queries", "keys".
-        show: Is called with each block; its memory is used again for the next.
-
-    Returns:
-        The output (batch, query, head, width).
+    Queries, keys and values are (batch, head, token, width), the latter two of fewer heads where these share
+    them. A mask is boolean (True is seen) or additive. ``scaling`` is 1 / sqrt(width) by default,
+    ``position_bias`` is added to the scores (T5), which become softcap * tanh(scores / softcap) (Gemma 2).
+    ``sinks`` are the scores of attending to nothing, for each head (gpt-oss): rows are shown without it, over
+    the tokens, and what they give is turned down by the share that goes to it. ``observe`` names what is
+    shown beside probabilities; the memory of a block is used again for the next.
     """
     batch, heads, queries, width = query.shape
     repeats = heads // key.shape[1]
     if repeats > 1:
         key, value = key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1)
     scale = width**-0.5 if scaling is None else scaling
-    keys_last = key.transpose(2, 3)
 
     output = query.new_empty(batch, queries, heads, value.shape[3])
     room = None if torch.is_grad_enabled() else query.new_empty(0)
-    keys_here, values_here = key, value
+    precise = torch.promote_types(query.dtype, torch.float32)
+    inplace = room is not None and query.dtype == precise and "scores" not in observe
+    asking, keys, values = query, key, value
     for members, span in iterate_blocks(batch, heads, queries, key.shape[2], query):
         if not span.start:  # one tensor for all queries of a sequence, so that what is made of it can be kept
-            keys_here, values_here = key[members].detach(), value[members].detach()
-        scores = _multiply(query[members, :, span], keys_last[members], scale, room)
+            asking, keys, values = query[members], key[members], value[members]
+        scores = _multiply(asking[:, :, span], keys.mT, scale, room)
         if softcap is not None:
             scores = softcap * torch.tanh(scores / softcap)
         for extra in (attention_mask, position_bias):
             if extra is not None:
-                scores = _add_bias(scores, _cut_block(extra, members, span, batch, queries))
-        precise = torch.promote_types(scores.dtype, torch.float32)
-        kept = None if sinks is None else _share_with_sinks(scores.to(precise), sinks)
-        inplace = room is not None and scores.dtype == precise and "scores" not in observe
+                scores = _add_bias(scores, extra, batch, queries, members, span)
+        kept = None
+        if sinks is not None:  # with that of each head as one more key
+            total = scores.to(precise).logsumexp(-1, keepdim=True)
+            kept = torch.sigmoid(total - sinks.to(precise)[:, None, None])
         probabilities = torch.softmax(scores, -1, dtype=precise, out=scores if inplace else None)
-        mixed = torch.matmul(probabilities.to(value.dtype), value[members])
+        mixed = torch.matmul(probabilities.to(value.dtype), values)
         if kept is not None:
             mixed = mixed * kept.to(mixed.dtype)
         output[members, span] = mixed.transpose(1, 2)
         seen = NOTHING
         if observe:
             given = {
-                "scores": scores.detach().to(precise),
-                "values": values_here,
-                "outputs": mixed.detach(),
-                "queries": query[members, :, span].detach(),
-                "keys": keys_here,
+                "scores": scores.to(precise),
+                "values": values,
+                "outputs": mixed,
+                "queries": asking[:, :, span],
+                "keys": keys,
             }
-            seen = Observed(**{name: given[name] for name in observe if name in given})
+            seen = Observed(**{name: given[name].detach() for name in observe if name in given})
         show(members.start, span.start, probabilities.detach(), seen)
     return output
 
@@ -180,11 +163,6 @@ def attend_at_once(module: Any, *given: Any, **options: Any) -> Tensor:
         return sdpa_attention_forward(module, *given, **options)[0]
     known = {name: options.get(name) for name in CHANGES}
     return attend_in_blocks(*given, sinks=sinks, **known)
-
-
-def _share_with_sinks(scores: Tensor, sinks: Tensor) -> Tensor:
-    """Compute the share (batch, head, query, 1) of the tokens, with the sink of each head as one more key."""
-    return torch.sigmoid(scores.logsumexp(-1, keepdim=True) - sinks.to(scores)[None, :, None, None])
 
 
 def _multiply(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None) -> Tensor:
@@ -219,14 +197,12 @@ def iterate_blocks(
             yield members, slice(start, min(start + rows, queries))
 
 
-def _cut_block(extra: Tensor, members: slice, span: slice, batch: int, queries: int) -> Tensor:
-    """Cut the part of a mask or bias that belongs to a block; size 1 axes broadcast."""
+def _add_bias(scores: Tensor, extra: Tensor, batch: int, queries: int, members: slice, span: slice) -> Tensor:
+    """Add what a mask or bias holds for a block; axes of size 1 broadcast."""
     if extra.shape[0] == batch and batch > 1:
         extra = extra[members]
-    return extra[:, :, span] if extra.shape[2] == queries and queries > 1 else extra
-
-
-def _add_bias(scores: Tensor, extra: Tensor) -> Tensor:
+    if extra.shape[2] == queries and queries > 1:
+        extra = extra[:, :, span]
     lowest = torch.finfo(scores.dtype).min
     if extra.dtype == torch.bool:
         return scores.masked_fill(~extra, lowest)

@@ -1,12 +1,11 @@
 """Reading attention from inside the model's own forward pass, block of queries by block.
 
-Inside ``capture_attention``, every attention layer of a model calls our function instead of its own; it
-computes the layer's output in blocks and hands the probabilities of each to an observer. Layers that don't
-ask the registry for a function are read at their softmax, behind the same interface.
+Every attention layer of a model calls our function instead of its own; it computes the layer's output in
+blocks and hands the probabilities of each to an observer, as the tap does where a layer takes a softmax.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,42 +44,26 @@ class Piece:
 Observer = Callable[[Piece], None]
 
 
-@dataclass(frozen=True)
-class Capture:
-    """Attention that is being read.
-
-    Attributes:
-        sites: Counts the layers of the passes that the asking thread runs.
-        thread_context: What another thread enters before it runs passes of its own.
-    """
-
-    sites: Sites
-    thread_context: Callable[[], AbstractContextManager[object]] = nullcontext
-
-
 @contextmanager
 def capture_attention(
     model: PreTrainedModel, observer: Observer, way: Way = Way.REGISTRY, observe: Collection[str] = ()
-) -> Iterator[Capture]:
-    """Show ``observer`` every block of attention of the forward passes made inside.
+) -> Iterator[Reader]:
+    """Show ``observer`` every block of attention of the forward passes made inside, in their own threads.
 
     The model is left as it was: attention implementation, training mode and hooks. Several models can be read
-    at the same time, and one model by several threads, each with passes of its own.
+    at the same time, and one model by several threads, each with passes of its own, which enters the
+    ``thread_context`` of what is given here.
 
-    Args:
-        model: The part that is read.
-        observer: Is called with each block, by the thread that runs the pass.
-        way: How attention is reached; what the dry run chose.
-        observe: What blocks hold beside probabilities, as far as the way gives it: "scores", "values",
-            "outputs", "queries", "keys".
+    ``way`` is how attention is reached; ``observe`` names what blocks hold beside probabilities, as far as
+    that way gives it: "scores", "values", "outputs", "queries", "keys".
 
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
     with force_full_attention(model):
         showing = _Showing(Sites(model), observer, observe)
-        with read_attention(model, way, showing) as thread_context:
-            yield Capture(showing.sites, thread_context)
+        with read_attention(model, way, showing):
+            yield showing
 
 
 class _Showing(Reader):

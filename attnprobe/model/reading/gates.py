@@ -1,13 +1,12 @@
-"""Gates: one multiplier for each example, layer and head, on what a head gives to its layer.
+"""Gates: one multiplier for each example, layer and head, between a head and the output projection.
 
-A gate stands between a head and the output projection. At 0 the head is off, and the derivative of
-a loss by a gate at 1 says how much the head matters. Something else can take the place of what a closed
-gate holds back: a mean, or what the head gives in another pass. No model needs to know about it.
+At 0 the head is off, and the derivative of a loss by a gate at 1 says how much the head matters. Something
+else can take the place of what a closed gate holds back: a mean, or what the head gives in another pass.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from threading import local
 from typing import Any
 
@@ -20,43 +19,48 @@ from attnprobe.model.quirks import UnsupportedModelError, force_full_attention
 from attnprobe.model.reading.blocks import attend_at_once
 from attnprobe.model.reading.ways import Form, Reader, Sites, Way, read_attention
 
+#: Products of probabilities and values.
+_PRODUCTS = (torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__)
 
-class Gates(local):
+
+@dataclass
+class _Awaited:
+    """Probabilities of a layer whose product with the values is yet to come, and how they were given."""
+
+    layer: int
+    form: Form
+    heads: int
+    tensors: list[Tensor]  # they, and what only another shape or type was given to
+
+
+class Gates(local, Reader):
     """The gates of a model, open unless they are set. Each thread that runs passes has its own.
 
         o_h := g_h o_h + (1 - g_h) r_h
 
     with o_h what head h gives to the output projection, g_h its gate, and r_h what takes its place; 0 where
-    nothing is set to.
+    nothing is set to. On the tap's way, o_h is linear in the head's probabilities, which are gated for it;
+    where it is to be kept or exchanged, it is found as the product of probabilities and values.
+
+    Each attribute is by layer.
 
     Attributes:
-        sites: Which layers came by in the last forward pass.
-        present: The numbers of the heads that each layer computes, where that is not all of them.
-        thread_context: What another thread enters before it runs passes of its own.
-        rows: For a layer, its gates g (batch or 1, head).
-        replacements: For a layer, what takes the place of what closed gates hold back, r (batch or 1,
-            query or 1, head, width). Its heads are those that the layer computes, as in ``outputs``.
-        outputs: For a layer, what its heads gave, ungated (batch, query, head, width); kept
-            only while ``recording``.
-        replayed: For a layer, what to take for its heads' output instead of computing it.
-        recording: Whether ``outputs`` are kept.
-        differentiable: Whether outputs that are kept have gradients, whatever comes before them.
+        rows: Gates g (batch or 1, head).
+        replacements: What takes the place of what closed gates hold back, r (batch or 1, query or 1, head,
+            width). Its heads are those that the layer computes, as in ``outputs``.
+        outputs: What heads gave, ungated (batch, query, head, width); kept only while ``recording``.
+        replayed: What to take for its heads' output instead of computing it.
+        present: The numbers of the heads that it computes; empty where all do.
     """
 
-    # Of a subclass of ``local``, the class is made anew for every thread.
-
-    def __init__(
-        self,
-        sites: Sites,
-        thread_context: Callable[[], AbstractContextManager[object]] = nullcontext,
-        present: Sequence[Sequence[int]] = (),
-    ) -> None:
-        self.sites, self.thread_context, self.present = sites, thread_context, present
+    def __init__(self, sites: Sites, present: Sequence[Sequence[int]] = ()) -> None:
+        self.sites, self.present = sites, present
         self.rows: Mapping[int, Tensor] = {}
         self.replacements: Mapping[int, Tensor] = {}
         self.outputs: dict[int, Tensor] = {}
         self.replayed: Mapping[int, Tensor] = {}
         self.recording = self.differentiable = False
+        self.awaited: _Awaited | None = None
 
     def set(self, xi: Tensor) -> None:
         """Set all gates: (batch or 1, layer, head)."""
@@ -71,9 +75,6 @@ class Gates(local):
 
         With ``differentiable``, a number that comes of the pass can be differentiated by the outputs, also
         where all weights are frozen: ``torch.autograd.grad(number, list(outputs.values()))``.
-
-        Yields:
-            What each layer's heads gave, ungated (batch, query, head, width), once the pass is done.
         """
         before = self.recording, self.differentiable
         self.outputs = {}
@@ -85,10 +86,7 @@ class Gates(local):
 
     @contextmanager
     def take_outputs(self, outputs: Mapping[int, Tensor]) -> Iterator[None]:
-        """Take these for what the heads of some layers give, in the passes made inside.
-
-        They are as ``record_outputs`` keeps them, and pass the gates as what they stand for would.
-        """
+        """Take recorded outputs for what the heads of some layers give, and let them pass the gates."""
         before = self.replayed
         self.replayed = {**before, **outputs}
         try:
@@ -101,14 +99,6 @@ class Gates(local):
         row = self.rows.get(layer)
         return row if row is None or not self.present else row[:, list(self.present[layer])]
 
-    def needs_output(self, layer: int) -> bool:
-        """Whether what the heads of a layer give has to be at hand, and not only what passes the gates."""
-        return (
-            self.recording
-            or layer in self.replayed
-            or (layer in self.replacements and self.rows.get(layer) is not None)
-        )
-
     def pass_output(self, layer: int, output: Tensor) -> Tensor:
         """Keep or exchange the heads' output (batch, query, head, width), then let it through the gates."""
         if self.recording:
@@ -118,15 +108,63 @@ class Gates(local):
         return self.apply(layer, output)
 
     def apply(self, layer: int, output: Tensor) -> Tensor:
-        """Compute g o + (1 - g) r of the heads' output o (batch, query, head, width) of a layer."""
-        row = self.row(layer)
+        """Compute g o + (1 - g) r of the heads' output o of a layer."""
+        row, replacement = self.row(layer), self.replacements.get(layer)
         if row is None:
             return output
         gate = row[:, None, :, None].to(output)
-        replacement = self.replacements.get(layer)
-        if replacement is None:
-            return output * gate
-        return output * gate + replacement.to(output) * (1 - gate)
+        gated = output * gate
+        return gated if replacement is None else gated + replacement.to(output) * (1 - gate)
+
+    def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
+        output = self.replayed.get(layer)
+        if output is None:
+            output = attend_at_once(module, *given, **options)
+        return self.pass_output(layer, output)
+
+    def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
+        heads = form.by_head(given)
+        replaced = layer in self.replacements and self.rows.get(layer) is not None
+        if self.recording or layer in self.replayed or replaced:  # their product with values is wanted
+            self.awaited = _Awaited(layer, form, heads.shape[1], [given])
+            return given
+        row = self.row(layer)
+        return given if row is None else form.as_given(heads * row[:, :, None, None].to(given))
+
+    def follow(self, func: Callable[..., Any], args: tuple[Any, ...], given: Any) -> Any:
+        awaited = self.awaited
+        if awaited is None or not args or not isinstance(given, Tensor):
+            return given
+        if any(args[0] is tensor for tensor in awaited.tensors):
+            if func in _PRODUCTS:
+                return self._pass_product(awaited, given)
+            if given.numel() == awaited.tensors[0].numel():
+                awaited.tensors.append(given)
+        return given
+
+    def leave(self, module: nn.Module, *_: Any) -> None:
+        """Refuse a module that gave its output before the product that was awaited came by."""
+        if self.awaited is not None:
+            self.awaited = None
+            raise UnsupportedModelError(type(module).__name__, "what its heads give can't be replaced")
+
+    def restart(self, *_: Any) -> None:
+        self.sites.restart()
+        self.awaited = None  # of a pass that was cut short
+
+    def _pass_product(self, awaited: _Awaited, product: Tensor) -> Tensor:
+        """Let the product of probabilities and values through the gates; it stays in its form."""
+        form = awaited.form
+        if product.ndim == 3:  # as in DeBERTa, also where the probabilities were not
+            form = replace(form, joined=True)
+        output = form.by_head(product)
+        if form.band or output.ndim != 4 or output.shape[1] != awaited.heads:
+            return product  # of something else
+        self.awaited = None
+        output = output.transpose(1, 2)
+        if (taken := self.replayed.get(awaited.layer)) is not None:
+            output = taken.to(output)
+        return form.as_given(self.pass_output(awaited.layer, output).transpose(1, 2))
 
 
 @contextmanager
@@ -138,114 +176,19 @@ def gate_attention(
 ) -> Iterator[Gates]:
     """Put gates on every attention layer of ``model`` for the forward passes made inside.
 
-    Gradients flow to the gates, where they ask for it. The model is left as it was.
+    Gradients flow to the gates, where they ask for it. The model is left as it was. Attention elsewhere, such
+    as in the decoder of a model whose encoder is gated, goes its own way.
 
-    Args:
-        model: The part whose heads are gated; attention elsewhere, such as in the decoder of a
-            model whose encoder is gated, goes its own way.
-        way: How attention is reached; what the dry run chose. On the softmax tap's way, outputs are found
-            where probabilities are multiplied by values, and layers that are replayed compute them first.
-        sites: The modules of its layers, if they are known; without them only whole passes are counted right.
-        present: The numbers of the heads that each layer computes, if it lost some; gates are then set by
-            the numbers that heads had before.
+    ``sites`` are the modules of its layers: without them only whole passes are counted right. Where layers
+    lost heads, gates are set by the numbers that heads had before, of which ``present`` are left.
 
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
     with force_full_attention(model):
-        gating = _Gating(Sites(model, sites))
-        with read_attention(model, way, gating) as thread_context:
-            gating.gates = Gates(gating.sites, thread_context, present)
-            yield gating.gates
-
-
-#: Products of probabilities and values.
-_PRODUCTS = (torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__)
-
-
-class _Awaited(local):
-    """Probabilities whose product with the values is yet to come, in each thread.
-
-    Attributes:
-        layer: Theirs, or None where no product is awaited.
-        form: How they were given.
-        heads: How many heads they are of.
-        tensors: They, and what only another shape or type was given to.
-    """
-
-    layer: int | None = None
-    form = Form(0)
-    heads = 0
-    tensors: tuple[Tensor, ...] = ()
-
-
-class _Gating(Reader):
-    """Lets what heads give pass the gates.
-
-    On the tap's way, what a head gives is linear in its probabilities, and gated by them; where it is to be
-    kept or exchanged, it is found as the product of probabilities and values.
-    """
-
-    gates: Gates
-
-    def __init__(self, sites: Sites) -> None:
-        self.sites, self._awaited = sites, _Awaited()
-
-    def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
-        output = self.gates.replayed.get(layer)
-        if output is None:
-            output = attend_at_once(module, *given, **options)
-        return self.gates.pass_output(layer, output)
-
-    def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
-        heads = form.by_head(given)
-        if self.gates.needs_output(layer):
-            awaited = self._awaited
-            awaited.layer, awaited.form, awaited.heads = layer, form, heads.shape[1]
-            awaited.tensors = (given,)
-            return given
-        row = self.gates.row(layer)
-        return given if row is None else form.as_given(heads * row[:, :, None, None].to(given))
-
-    def follow(self, func: Callable[..., Any], args: tuple[Any, ...], given: Any) -> Any:
-        awaited = self._awaited
-        if awaited.layer is None or not args or not isinstance(given, Tensor):
-            return given
-        if any(args[0] is tensor for tensor in awaited.tensors):
-            if func in _PRODUCTS:
-                return self._pass_product(given)
-            if given.numel() == awaited.tensors[0].numel():
-                awaited.tensors += (given,)
-        return given
-
-    def leave(self, module: nn.Module, *_: Any) -> None:
-        """Refuse a module that gave its output before the product that was awaited came by."""
-        if self._awaited.layer is not None:
-            self._forget()
-            raise UnsupportedModelError(type(module).__name__, "what its heads give can't be replaced")
-
-    def restart(self, *_: Any) -> None:
-        super().restart()
-        self._forget()
-
-    def _forget(self) -> None:
-        """Await no product any more, as where a pass before was cut short."""
-        self._awaited.layer, self._awaited.tensors = None, ()
-
-    def _pass_product(self, product: Tensor) -> Tensor:
-        """Let the product of probabilities and values through the gates; it stays in its form."""
-        layer, form, heads = self._awaited.layer, self._awaited.form, self._awaited.heads
-        assert layer is not None
-        if product.ndim == 3:  # as in DeBERTa, also where the probabilities were not
-            form = replace(form, joined=True)
-        output = form.by_head(product)
-        if form.band or output.ndim != 4 or output.shape[1] != heads:
-            return product  # of something else
-        self._forget()
-        output = output.transpose(1, 2)
-        if (taken := self.gates.replayed.get(layer)) is not None:
-            output = taken.to(output)
-        return form.as_given(self.gates.pass_output(layer, output).transpose(1, 2))
+        gates = Gates(Sites(model, sites), present)
+        with read_attention(model, way, gates):
+            yield gates
 
 
 @contextmanager

@@ -14,9 +14,10 @@ Forward = Callable[..., Any]
 
 
 @contextmanager
-def _replace_forward(module: nn.Module, forward: Forward) -> Iterator[None]:
+def _wrap_forward(module: nn.Module, run: Callable[..., Any]) -> Iterator[None]:
+    """Run a function in the place of a module, which is given its own forward and what that is given."""
     before = vars(module).get("forward")
-    vars(module)["forward"] = forward
+    vars(module)["forward"] = partial(run, module.forward)
     try:
         yield
     finally:
@@ -26,12 +27,11 @@ def _replace_forward(module: nn.Module, forward: Forward) -> Iterator[None]:
 
 
 class BatchReplay(local):
-    """Records the passes of one batch after the other, and resumes them.
+    """Records the passes of one batch after the other, in each thread its own, and resumes them.
 
-    A block is what a model repeats: the module in the outermost list on the way to an attention
-    layer. What a block gave is given again, untouched; within the block of the resumed layer, so
-    is the output of the attention itself, and the projections that only feed it are skipped.
-    Each thread that runs passes has its own record.
+    A block is what a model repeats: the module in the outermost list on the way to an attention layer. What a
+    block gave is given again, untouched; within the block of the resumed layer, so is the output of the
+    attention itself, and the projections that only feed it are skipped.
     """
 
     def __init__(self, model: nn.Module, gates: Gates) -> None:
@@ -48,30 +48,22 @@ class BatchReplay(local):
     def watch(self, sites: tuple[str, ...]) -> Iterator["BatchReplay"]:
         """Stand between the model and its blocks; ``sites`` are the modules of its layers."""
         modules = dict(self._model.named_modules())
-        wrapped = [
-            (modules[block], self._as_block)
-            for block in dict.fromkeys(find_outermost_block(site, modules) for site in sites)
-            if block
-        ]
-        for site in dict.fromkeys(sites):
-            wrapped.append((modules[site], partial(self._as_attention, site)))
-            wrapped += [
-                (module, partial(self._as_projection, site, module.out_features))
-                for module in modules[site].modules()
-                if isinstance(module, nn.Linear)
-            ]
+        blocks = dict.fromkeys(find_outermost_block(site, modules) for site in sites)
         with ExitStack() as undo:
-            for module, wrap in wrapped:
-                undo.enter_context(_replace_forward(module, wrap(module.forward)))
             undo.callback(self._model.register_forward_pre_hook(self._restart).remove)
+            for block in filter(None, blocks):
+                undo.enter_context(_wrap_forward(modules[block], self._run_block))
+            for site in dict.fromkeys(sites):
+                undo.enter_context(_wrap_forward(modules[site], partial(self._attend, site)))
+                for module in modules[site].modules():
+                    if isinstance(module, nn.Linear):
+                        project = partial(self._project, site, module.out_features)
+                        undo.enter_context(_wrap_forward(module, project))
             yield self
 
     @contextmanager
     def record(self, *, differentiable: bool = False) -> Iterator[None]:
-        """Keep what the blocks give in the pass made inside; forget the batch before.
-
-        ``differentiable`` is as for ``Gates.record_outputs``.
-        """
+        """Keep what the blocks give in the pass made inside; see ``Gates.record_outputs``."""
         self._given, self._starts = [], []
         self._recording = True
         try:
@@ -103,39 +95,30 @@ class BatchReplay(local):
     def _restart(self, *_: Any) -> None:
         self._call = 0
 
-    def _as_block(self, forward: Forward) -> Forward:
-        def block(*arguments: Any, **options: Any) -> Any:
-            call = self._call
-            self._call += 1
-            if call < self._resumed_block:
-                return self._given[call]
-            if self._recording:
-                self._starts.append(self._gates.sites.count)
-            given = forward(*arguments, **options)
-            if self._recording:
-                self._given.append(given)
-            elif self._keeping:
-                self._given[call] = given
-            return given
+    def _run_block(self, forward: Forward, *arguments: Any, **options: Any) -> Any:
+        call = self._call
+        self._call += 1
+        if call < self._resumed_block:
+            return self._given[call]
+        if self._recording:
+            self._starts.append(self._gates.sites.count)
+        given = forward(*arguments, **options)
+        if self._recording:
+            self._given.append(given)
+        elif self._keeping:
+            self._given[call] = given
+        return given
 
-        return block
+    def _attend(self, site: str, forward: Forward, *arguments: Any, **options: Any) -> Any:
+        self._entered[site] = self._gates.sites.count
+        return forward(*arguments, **options)
 
-    def _as_attention(self, site: str, forward: Forward) -> Forward:
-        def attention(*arguments: Any, **options: Any) -> Any:
-            self._entered[site] = self._gates.sites.count
-            return forward(*arguments, **options)
-
-        return attention
-
-    def _as_projection(self, site: str, width: int, forward: Forward) -> Forward:
-        def projection(hidden: Tensor) -> Tensor:
-            layer = self._gates.sites.count
-            feeds = self._entered.get(site) == layer  # the module's attention is still to come
-            if feeds and layer in self._gates.replayed:
-                return hidden.new_zeros(()).expand(*hidden.shape[:-1], width)  # nobody reads it
-            return forward(hidden)
-
-        return projection
+    def _project(self, site: str, width: int, forward: Forward, hidden: Tensor) -> Tensor:
+        layer = self._gates.sites.count
+        feeds = self._entered.get(site) == layer  # the module's attention is still to come
+        if feeds and layer in self._gates.replayed:
+            return hidden.new_zeros(()).expand(*hidden.shape[:-1], width)  # nobody reads it
+        return forward(hidden)
 
 
 def find_outermost_block(

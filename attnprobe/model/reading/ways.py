@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+from torch.utils.hooks import RemovableHandle
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel, logging
 
 from attnprobe.errors import first_line
@@ -25,6 +26,8 @@ from attnprobe.model.reading.blocks import attend_at_once, multi_head_attention
 IMPLEMENTATION = "attnprobe"
 #: The functions of torch that take a softmax.
 SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
+#: Those that take one inside.
+ATTENDING = (functional.scaled_dot_product_attention, functional.multi_head_attention_forward)
 _ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
 
 
@@ -38,7 +41,8 @@ class Way(StrEnum):
 class Sites(local):
     """Counts the attention calls of a forward pass, so that each knows which layer it is.
 
-    The count is the only way to tell layers apart that share one module, as in ALBERT.
+    The count is the only way to tell layers apart that share one module, as in ALBERT. Of a subclass of
+    ``local``, the class is made anew for every thread that runs passes.
 
     Attributes:
         called: The names of the modules that called so far, in order.
@@ -46,8 +50,6 @@ class Sites(local):
         computed: How many of the calls were answered with what the probabilities shown give.
         sunk: Whether heads of a layer could attend to nothing, so that rows are shown without that.
     """
-
-    # Of a subclass of ``local``, the class is made anew for every thread that runs passes.
 
     def __init__(self, model: nn.Module, expected: Sequence[str] = ()) -> None:
         """Count the calls from the modules of ``model``; others are none of ours.
@@ -117,12 +119,11 @@ class Reader:
     """What answers for the attention of a model that is read; ``sites`` counts its layers."""
 
     sites: Sites
+    #: What another thread enters before it runs passes of its own.
+    thread_context: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
-        """Attend for a module, given queries, keys, values and a mask: (batch, query, head, width).
-
-        The tap, which catches sdpa, knows no module.
-        """
+        """Attend, given queries, keys, values and a mask; (batch, query, head, width)."""
         raise NotImplementedError
 
     def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
@@ -142,36 +143,28 @@ class Reader:
 
 
 @contextmanager
-def read_attention(
-    model: PreTrainedModel, way: Way, reader: Reader
-) -> Iterator[Callable[[], AbstractContextManager[object]]]:
-    """Let a reader answer for all attention of a model, in evaluation mode.
-
-    The model is left as it was: attention implementation, training mode and hooks.
-
-    Yields:
-        What another thread enters before it runs passes of its own.
+def read_attention(model: PreTrainedModel, way: Way, reader: Reader) -> Iterator[None]:
+    """Let a reader answer for all attention of a model, in evaluation mode; it is left as it was.
 
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
+    registry = way is Way.REGISTRY
     with ExitStack() as undo:
         undo.enter_context(evaluation_mode(model))
         undo.callback(model.register_forward_pre_hook(reader.restart).remove)
-        if way is Way.REGISTRY:
+        if registry:
             undo.enter_context(_claim(model, reader))
+        if registry or getattr(getattr(model, "config", None), "model_type", "") in EAGER:
             undo.callback(switch_attention, model, get_attn_implementation(model))
-            switch_attention(model, IMPLEMENTATION)
-            yield nullcontext
-            return
-        if getattr(getattr(model, "config", None), "model_type", "") in EAGER:
-            undo.callback(switch_attention, model, get_attn_implementation(model))
-            switch_attention(model, "eager")
-        tap = _Tap(reader, undo.enter_context(_Tracker().track(model)))
-        for module in _list_attention_modules(model):
-            undo.callback(module.register_forward_hook(reader.leave).remove)
-        undo.enter_context(tap)  # a mode of torch's holds for the thread that enters it
-        yield lambda: tap
+            switch_attention(model, IMPLEMENTATION if registry else "eager")
+        if not registry:
+            tap = _Tap(reader)
+            for hook in tap.hook(model):
+                undo.callback(hook.remove)
+            undo.enter_context(tap)  # a mode of torch's holds for the thread that enters it
+            reader.thread_context = lambda: tap
+        yield
 
 
 @contextmanager
@@ -246,51 +239,28 @@ AttentionMaskInterface.register(IMPLEMENTATION, _build_mask)
 # The tap
 
 
-def _list_attention_modules(model: nn.Module) -> list[nn.Module]:
-    return [module for module in model.modules() if _ATTENTION.search(type(module).__name__)]
-
-
-class _Tracker(local):
-    """Follows the forward passes of each thread from attention module to attention module, by class names.
+class _Running(local):
+    """What the forward pass of a thread is at.
 
     Attributes:
-        softmaxes: How many softmaxes over keys the innermost one has taken in this call.
+        modules: The attention modules it is in, the innermost at the end.
+        softmaxes: How many softmaxes over keys each of them has taken in its call.
         batch: Sequences the model was given.
         length: Tokens in each sequence of the batch, before a model pads it for itself.
         targets: Tokens in each sequence that a decoder beside an encoder reads.
     """
 
     def __init__(self) -> None:
-        self._stack: list[tuple[nn.Module, int]] = []
-        self.softmaxes = 0
+        self.modules: list[nn.Module] = []
+        self.softmaxes: list[int] = []
+        self.forget()
+
+    def forget(self, *_: Any) -> None:
         self.batch: int | None = None
         self.length: int | None = None
         self.targets: int | None = None
 
-    @property
-    def innermost(self) -> nn.Module | None:
-        """The attention module that is running, or None outside of all."""
-        return self._stack[-1][0] if self._stack else None
-
-    @contextmanager
-    def track(self, model: Any) -> Iterator["_Tracker"]:
-        """Follow the forward passes of ``model`` made inside."""
-        both = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
-        parts = [model, *([model.get_encoder()] if both and hasattr(model, "get_encoder") else [])]
-        with ExitStack() as hooks:
-            hooks.callback(model.register_forward_pre_hook(self._forget).remove)
-            for part in dict.fromkeys(parts):
-                hooks.callback(part.register_forward_pre_hook(self._begin, with_kwargs=True).remove)
-            for module in _list_attention_modules(model):
-                hooks.callback(module.register_forward_pre_hook(self._enter).remove)
-                # Also when it raises, or the next pass would begin inside it.
-                hooks.callback(module.register_forward_hook(self._leave, always_call=True).remove)
-            yield self
-
-    def _forget(self, *_: Any) -> None:
-        self.batch = self.length = self.targets = None
-
-    def _begin(self, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def begin(self, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         given = {**({"input_ids": arguments[0]} if arguments else {}), **options}
         named = {name: tensor for name, tensor in given.items() if isinstance(tensor, Tensor)}
         if encoded := given.get("encoder_outputs"):
@@ -301,21 +271,18 @@ class _Tracker(local):
         if "decoder_input_ids" in named:
             self.targets = named["decoder_input_ids"].shape[1]
 
-    def _enter(self, module: nn.Module, *_: Any) -> None:
-        self._stack.append((module, self.softmaxes))
-        self.softmaxes = 0
+    def enter(self, module: nn.Module, _: Any) -> None:
+        self.modules.append(module)
+        self.softmaxes.append(0)
 
-    def _leave(self, *_: Any) -> None:
-        self.softmaxes = self._stack.pop()[1]
+    def leave(self, *_: Any) -> None:
+        del self.modules[-1], self.softmaxes[-1]
 
-    def find_form(self, module: nn.Module, scores: Tensor) -> Form | None:
-        """Tell the form of scores over the last axis, or None if they are not of tokens for tokens.
-
-        Raises:
-            UnsupportedModelError: When tokens with global attention come along.
-        """
+    def find_form(self, scores: Tensor) -> Form | None:
+        """Tell the form of scores over the last axis, or None if they are not of tokens for tokens."""
         if self.batch is None or scores.ndim not in {3, 4} or not prod(scores.shape):
             return None
+        module = self.modules[-1]
         window = find_window(module)
         if window is not None and scores.ndim == 4:
             if scores.shape[3] != 2 * window + 1:
@@ -335,9 +302,24 @@ class _Tracker(local):
 class _Tap(TorchFunctionMode):
     """Catches attention on its way through torch, and leaves everything else alone."""
 
-    def __init__(self, reader: Reader, running: _Tracker) -> None:
+    def __init__(self, reader: Reader) -> None:
         super().__init__()
-        self._reader, self._running = reader, running
+        self._reader, self._running = reader, _Running()
+
+    def hook(self, model: Any) -> Iterator[RemovableHandle]:
+        """Follow the passes of a model from attention module to attention module, by their class names."""
+        running = self._running
+        yield model.register_forward_pre_hook(running.forget)
+        both = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+        parts = [model, *([model.get_encoder()] if both and hasattr(model, "get_encoder") else [])]
+        for part in dict.fromkeys(parts):
+            yield part.register_forward_pre_hook(running.begin, with_kwargs=True)
+        for module in model.modules():
+            if _ATTENTION.search(type(module).__name__):
+                yield module.register_forward_pre_hook(running.enter)
+                # Also when it raises, or the next pass would begin inside it.
+                yield module.register_forward_hook(running.leave, always_call=True)
+                yield module.register_forward_hook(self._reader.leave)
 
     def __torch_function__(
         self,
@@ -347,29 +329,28 @@ class _Tap(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         options = kwargs or {}
-        module = self._running.innermost
-        if module is not None:
+        if self._running.modules:
             if func in SOFTMAX:
-                return self._softmax(module, func, *args, **options)
-            if func is functional.scaled_dot_product_attention and (layer := self._enter(module)) is not None:
-                return self._attend(layer, *args, **options)
-            if func is functional.multi_head_attention_forward and (layer := self._enter(module)) is not None:
-                return multi_head_attention(partial(self._attend, layer), *args, **options)
+                return self._softmax(func, *args, **options)
+            if func in ATTENDING and (layer := self._enter()) is not None:
+                attend = partial(self._attend, layer)
+                if func is functional.multi_head_attention_forward:
+                    return multi_head_attention(attend, *args, **options)
+                return attend(*args, **options)
         return self._reader.follow(func, args, func(*args, **options))
 
-    def _enter(self, module: nn.Module) -> int | None:
+    def _enter(self) -> int | None:
         """Count the first softmax of a call of a module, and no other."""
-        self._running.softmaxes += 1
-        return self._reader.sites.enter(module) if self._running.softmaxes == 1 else None
+        running = self._running
+        running.softmaxes[-1] += 1
+        return self._reader.sites.enter(running.modules[-1]) if running.softmaxes[-1] == 1 else None
 
-    def _softmax(
-        self, module: nn.Module, func: Callable[..., Tensor], input: Tensor, *arguments: Any, **options: Any
-    ) -> Tensor:
+    def _softmax(self, func: Callable[..., Tensor], input: Tensor, *arguments: Any, **options: Any) -> Tensor:
         scores = input  # as softmax names it, which may be called with names only
         given = func(scores, *arguments, **options)
         dim = arguments[0] if arguments else options.get("dim")
-        form = self._running.find_form(module, scores) if dim in {-1, scores.ndim - 1} else None
-        if form is None or (layer := self._enter(module)) is None:
+        form = self._running.find_form(scores) if dim in {-1, scores.ndim - 1} else None
+        if form is None or (layer := self._enter()) is None:
             return self._reader.follow(func, (scores,), given)
         return self._reader.weigh(layer, scores, given, form, self._running.length)
 

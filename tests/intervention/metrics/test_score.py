@@ -78,6 +78,7 @@ def draw_texts(draw: Draw, number: int) -> dict[str, Any]:
     fixed = np.random.default_rng(1)
     gold = [fixed.choice(WORDS, fixed.integers(4, 12)).tolist() for _ in range(number)]
     texts = [[word if draw.random() < 0.8 else str(draw.choice(WORDS)) for word in text] for text in gold]
+    texts = [text[: -1 if draw.random() < 0.4 else None] for text in texts]  # which costs brevity
     joined = [[" ".join(text) for text in side] for side in (texts, gold)]
     counts = [scores.count_ngrams(*pair) for pair in zip(*joined, strict=True)]
     return {"ngrams": np.array(counts), "pair": np.array(joined).T}
@@ -274,6 +275,16 @@ def test_what_is_flat_has_no_correlation(name: str):
         assert np.isnan(score.score(predictions))
         found = compare(score, {"label": varied, "prediction": flat}, {"label": varied, "prediction": varied})
         assert np.isnan([found.delta, found.p]).all()
+
+
+@pytest.mark.parametrize(
+    "text", ["a b c d e f", "a b c x y z", "a x c y e z", "x y z u v w", "a b c", "a b c d"]
+)
+def test_bleu_of_a_few_words(text: str):
+    """Orders without a right n-gram, without any, and none that is right."""
+    expected = sacrebleu.corpus_bleu([text], [["a b c d e f"]], force=True).score
+    counts = np.array(scores.count_ngrams(text, "a b c d e f"), float)
+    assert scores.corpus_bleu(counts) == pytest.approx(expected)
 
 
 def test_bleu_needs_sacrebleu(monkeypatch: pytest.MonkeyPatch):

@@ -100,17 +100,6 @@ def over_training(measure="entropy", layers=LAYERS, heads=HEADS):
     )
 
 
-def pruning_over_training():
-    parts = [pruning(f"checkpoint-{step}") for step in (0, 100)]
-    data = {name: [*parts[0].data[name], *parts[1].data[name]] for name in parts[0].data}
-    data = {("pruning_step" if name == "step" else name): cells for name, cells in data.items()}
-    data["step"] = [step for step, part in zip((0, 100), parts, strict=True) for _ in range(len(part))]
-    columns = [
-        Column("pruning_step", role="key") if column.name == "step" else column for column in parts[0].columns
-    ]
-    return HeadTable("pruning over training", [*columns, Column("step", role="key")], data)
-
-
 def orders():
     steps = [0, 10, 20]
     names = ("spearman_last", "kendall_last", "spearman_previous", "kendall_previous")
@@ -206,16 +195,6 @@ def by_layer():
     )
 
 
-def checked():
-    keys = {
-        **named(2),
-        "check": ["weights", "gates"],
-        "status": ["ok", "warning"],
-        "detail": ["x" * 200, "fine"],
-    }
-    return table("diagnosis", keys)
-
-
 def interactions(layers=3, heads=4):
     last = {"layer_b": [1, 1, layers - 1], "head_b": [1, 0, heads - 1]}
     keys = {
@@ -288,25 +267,6 @@ def alignments():
         "links: the alignments with the fewest errors", keys, n=[40] * 3, aer=[0.3, 0.5, None],
         aer_se=[0.01, 0.02, None], precision=numbers(3), recall=numbers(3), baseline=[0.6, 0.52, None],
         p_adjusted=[0.001, 0.3, None],
-    )  # fmt: skip
-
-
-def aligning(layers=LAYERS, heads=HEADS):
-    """Make a table of error rates of each head, at both positions; without heads, of each layer."""
-    rows = [
-        (position, layer, head)
-        for position in ("output", "input")
-        for layer in range(layers)
-        for head in range(heads or 1)
-    ]
-    keys = {**named(len(rows)), "direction": ["target_to_source"] * len(rows),
-            "position": [row[0] for row in rows], "layer": [row[1] for row in rows]}  # fmt: skip
-    if heads:
-        keys["head"] = [row[2] for row in rows]
-    rates = {name: numbers(len(rows)) for name in ("aer", "precision", "recall")}
-    return table(
-        "links: the alignment of each head", keys, n=[40] * len(rows), **rates,
-        aer_se=numbers(len(rows), 0.01, 0.02), baseline=[0.6] * len(rows),
     )  # fmt: skip
 
 

@@ -98,6 +98,9 @@ def test_a_planted_head_is_found():
     assert (every["accuracy"][mine] == 1).all()
     assert (every["accuracy"][~mine] < 0.5).all()
     assert len(every) == 6 * 4
+    few = table(model(0, planted=True), sentences(60, 0), min_links=400)
+    assert sorted(few.data["relation"]) == ["all", "all"]
+    assert few.notes[0].endswith("fewer than 400 links: odd and even.")
 
 
 @pytest.mark.parametrize("tabulation", [BY_RELATION, BY_RELATION_AND_HEAD])

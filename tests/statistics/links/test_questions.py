@@ -1,8 +1,8 @@
 """From annotations to questions: who is asked, who is no answer, what is right, what a fixed offset says."""
 
 import numpy as np
+from block_parts import build_uniform_block
 
-from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.statistics.questions import questions_of

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from block_parts import build_uniform_block
 
 import attnprobe
-from attnprobe.attention.block import build_uniform_block
 from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
