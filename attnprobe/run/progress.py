@@ -41,7 +41,7 @@ class PartProgress:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Name the part; sentences become warnings when it is done, as the function inside catches warnings."""
+        """Name the part; sentences become warnings when it is done, since what runs inside catches them."""
         self._part = name
         try:
             yield
