@@ -1,7 +1,7 @@
 """Pairs of texts with word alignments, however a person has them: two files, one, a table, or lists."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,14 @@ def open_aligned(
     one_based: bool,
 ) -> OpenSource:
     """Open pairs of texts (files, a table, a list) with an alignment for each (a file, a list)."""
-    from attnprobe.corpus.alignments import align_documents, list_lines
+    from attnprobe.corpus.alignments import align_documents, list_lines, read_lines
 
     source = _open_pairs(texts, targets, options)
     if isinstance(alignments, str | Path):
         path = Path(alignments)
         files = [*source.described.get("sources", [source.described]), _describe_file(path)]
         source = replace(source, described={"name": source.name, "sources": files})
-        name, lines = str(path), _read_lines(path)
+        name, lines = str(path), read_lines(path)
     else:
         name, lines = "alignments", iter(list_lines(alignments))
     documents = align_documents(source.documents, lines, name, source.name, one_based=one_based)
@@ -68,18 +68,10 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
     return source if options["name"] is None else replace(source, name=options["name"])
 
 
-def _read_lines(path: Path) -> Iterator[str]:
-    from attnprobe.corpus.alignments import open_lines
-
-    with open_lines(path) as lines:
-        yield from lines
-
-
 def _describe_file(path: Path) -> dict[str, Any]:
-    from attnprobe.corpus.alignments import open_lines
+    from attnprobe.corpus.alignments import read_lines
 
-    with open_lines(path):  # which refuses what is none
-        pass
+    read_lines(path)  # which refuses what is none
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest() if path.is_file() else None
     return {"name": path.name, "sha256": digest, "bytes": path.stat().st_size}
