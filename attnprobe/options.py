@@ -142,9 +142,7 @@ class HubOptions(TypedDict, total=False):
     """Which part of a dataset of the hub, and what the column ``dataset`` says of any."""
 
     split: Annotated[str | None, text_option("Split of a hub dataset.")]
-    dataset_config: Annotated[
-        str | None, text_option("Configuration of a hub dataset; sheet of an .xlsx file.", hidden=True)
-    ]
+    dataset_config: Annotated[str | None, text_option("Configuration of a hub dataset.", hidden=True)]
     name: Annotated[str | None, text_option(doc="What the column dataset says.")]
 
 

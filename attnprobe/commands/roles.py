@@ -163,7 +163,7 @@ def induction(
         raise UsageError("Random tokens have no prompt before them; leave out --prompt.")
     layers = parse_layers(options["layers"])
     with open_call(options, model) as call:
-        from attnprobe.model.check.unembedding import find_unembedding
+        from attnprobe.model.check.projections import find_unembedding
         from attnprobe.model.task_heads import CAUSAL_LM, MASKED_LM, SEQ2SEQ
         from attnprobe.run.repeated import RepeatedTokens
         from attnprobe.statistics.induction import COPYING, REPEATED

@@ -1,7 +1,7 @@
 """Word alignments in the Pharaoh format, and the pairs of texts that they are of."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
@@ -33,15 +33,23 @@ def read_lines(path: Path) -> Iterator[str]:
     return read()
 
 
+def _pair_lines(
+    ours: Iterable[Any], theirs: Iterable[Any], names: Sequence[str]
+) -> Iterator[tuple[Any, Any]]:
+    """Give what stands side by side in two sources, or refuse the one that ends first."""
+    for number, pair in enumerate(zip_longest(ours, theirs)):
+        if None in pair:
+            short, long = names if pair[0] is None else reversed(names)
+            raise DataError(
+                f"{short} ends behind line {number:,}, and {long} goes on; give a line for each pair."
+            )
+        yield pair
+
+
 def read_parallel(source: Path, target: Path) -> Iterator[Document]:
     """Read two files of parallel texts, a text a line; the text of the second is the label."""
-    for number, (text, other) in enumerate(zip_longest(read_lines(source), read_lines(target))):
-        if text is None or other is None:
-            short, long = (source, target) if text is None else (target, source)
-            raise DataError(
-                f"{short} has {number:,} lines, and {long} more; give a line for each pair in both."
-            )
-        yield Document(text, label=other)
+    pairs = _pair_lines(read_lines(source), read_lines(target), (str(source), str(target)))
+    return (Document(text, label=other) for text, other in pairs)
 
 
 def read_joined(path: Path) -> Iterator[Document]:
@@ -69,14 +77,8 @@ def align_documents(
     References:
         Koehn (2004), Pharaoh; the format is written by fast_align, eflomal and awesome-align.
     """
-    for number, (document, line) in enumerate(zip_longest(documents, lines)):
-        if document is None or line is None:
-            short, long = (name, texts) if line is None else (texts, name)
-            raise DataError(
-                f"{short} ends behind {number:,} pairs, and {long} goes on; give a line of alignments for "
-                "each pair of texts."
-            )
-        if not isinstance(document.label if document.pair is None else document.pair, str):
+    for number, (document, line) in enumerate(_pair_lines(documents, lines, (texts, name))):
+        if not isinstance(document.pair or document.label, str):
             raise DataError(
                 f"Pair {number + 1} of {texts} has one text alone; name the other with --target-column, or "
                 "its file with --targets."
@@ -97,9 +99,8 @@ def align_document(
     second = str(document.label if document.pair is None else document.pair)
     texts: tuple[tuple[Where, str], ...] = (("text", document.text), (side, second))
     words = [[Span(*word.span(), place) for word in re.finditer(r"\S+", text)] for place, text in texts]
-    first = int(bool(one_based))
-    labels: dict[tuple[int, int], str] = {}
-    for part in dict.fromkeys(line.split()):
+    first, labels = int(bool(one_based)), dict[tuple[int, int], str]()
+    for part in line.split():
         match = _LINK.fullmatch(part)
         if match is None:
             raise DataError(
@@ -129,16 +130,15 @@ def read_as_pairs(documents: Iterable[Document]) -> Iterator[Document]:
         return replace(span, where="pair") if span.where == "target" else span
 
     for document in documents:
-        if document.pair is not None or not isinstance(document.label, str):
-            yield document
-            continue
-        annotation = document.annotation
-        if annotation is not None:
-            moved = (
-                replace(link, source=move(link.source), target=move(link.target)) for link in annotation.links
+        if document.pair is None and isinstance(document.label, str):
+            known = document.annotation or Annotation()
+            words = tuple(map(move, known.words))
+            links = tuple(
+                replace(link, source=move(link.source), target=move(link.target)) for link in known.links
             )
-            annotation = replace(annotation, words=tuple(map(move, annotation.words)), links=tuple(moved))
-        yield replace(document, pair=document.label, label=None, annotation=annotation)
+            annotation = document.annotation and replace(known, words=words, links=links)
+            document = replace(document, pair=document.label, label=None, annotation=annotation)  # noqa: PLW2901
+        yield document
 
 
 def list_lines(alignments: Any) -> list[str]:

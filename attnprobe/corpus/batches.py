@@ -1,7 +1,7 @@
 """The batches of a corpus, never padded: of texts, of images and sound, of both, and of pairs that differ."""
 
 import hashlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -14,9 +14,8 @@ from torch import Tensor
 from attnprobe.attention.layout import Grid, Layout
 from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures
 from attnprobe.corpus.batch import Batch, BatchReader, Groups, TokenisedTexts, name_clusters
-from attnprobe.corpus.media import IMAGE, SOUND, Item, Picture, read_image, read_sound
+from attnprobe.corpus.media import IMAGE, SOUND, Item, read_image, read_sound
 from attnprobe.corpus.store import replace_repeated
-from attnprobe.errors import DataError
 from attnprobe.sums.documents import name_documents
 
 Ints = NDArray[np.int64]
@@ -52,7 +51,9 @@ def plan_batches(
 class Batches(BatchReader):
     """The batches of a stored corpus of text, as ``plan_batches`` plans them.
 
-    ``fresh`` are tokens that take the place of those that come twice, for a baseline.
+    For a baseline, ``fresh`` tokens take the place of those that come twice, or ``corrupted`` texts stand
+    beside the clean ones. ``prepare`` makes of a text with an image, by its number and length, what the model
+    is given. ``keys`` and ``cells`` are those of the plan; ``content`` is what else names the corpus.
     """
 
     def __init__(
@@ -63,24 +64,29 @@ class Batches(BatchReader):
         cells: int | None = None,
         targets: TokenisedTexts | None = None,
         fresh: Ints | None = None,
+        corrupted: TokenisedTexts | None = None,
+        prepare: Callable[[int, int], dict[str, Tensor]] | None = None,
         keys: Sequence[NDArray[np.integer]] = (),
+        content: Iterable[str] = (),
     ) -> None:
-        self.source, self.targets, self.fresh = source, targets, fresh
+        self.source, self.targets, self.corrupted = source, targets, corrupted
+        self._fresh, self._prepare = fresh, prepare
         store = source.store
         self.lengths, self.documents, self.labels = store.lengths, store.documents, store.labels
-        self.digest, self.rarity_digest = store.digest, source.rarity.digest
-        self.names = store.names
+        self.names, self.rarity_digest = store.names, source.rarity.digest
         if store.groups:
             of = store.group_numbers
             self.groups = Groups(store.groups, of, name_clusters(self.names, of, self.names))
-        if targets is not None:
-            if targets.store.annotated:
-                self.digest = _digest(store.digest, targets.store.digest)
-            keys = (store.lengths, targets.store.lengths, *keys)
-        # A batch is as large as the longer side makes it; both agree in their lengths.
+        beside = [texts.store for texts in (corrupted, targets) if texts is not None]
+        named = [store.digest, *(other.digest for other in beside if other.annotated or corrupted), *content]
+        self.digest = named[0] if len(named) == 1 else _digest(*named)
+        keys = (*(other.lengths for other in (store, *beside) if beside), *keys)
+        # A batch is as large as the longer side makes it.
         self.plan = plan_batches(self.longer, budget, cells, keys)
 
     def shuffle(self, seed: int) -> Self:
+        if self._prepare is not None:
+            return super().shuffle(seed)
         other = copy(self)
         other.source = replace(self.source, seed=seed)
         other.targets = None if self.targets is None else replace(self.targets, seed=seed)
@@ -91,51 +97,29 @@ class Batches(BatchReader):
 
     def gather(self, members: Ints) -> Batch:
         ids = self.source.ids(members)
-        types = self.source.are_second(members, ids.shape[1])
-        inputs = {"input_ids": torch.from_numpy(ids).long(), "token_type_ids": torch.from_numpy(types).long()}
+        if self._prepare is None:
+            types = torch.from_numpy(self.source.are_second(members, ids.shape[1])).long()
+            inputs = {"input_ids": torch.from_numpy(ids).long(), "token_type_ids": types}
+        else:
+            inputs = join_inputs([self._prepare(int(member), ids.shape[1]) for member in members])
         annotations, _ = self.source.annotations(members)
         return Batch(inputs, self.source.features(ids), members, self, annotations=annotations)
 
     def read(self, members: Ints) -> Batch:
-        """Read some texts of one length, with all that is known about them."""
+        """Read some texts of one length, with all that is known about them, and their baseline."""
         batch = super().read(members)
-        if self.fresh is None:
+        if self.corrupted is not None:
+            ids = self.corrupted.ids(members)
+            tokens = torch.from_numpy(ids).long()
+            inputs = {**batch.inputs, "input_ids": tokens, "token_type_ids": torch.zeros_like(tokens)}
+            return replace(batch, baseline=replace(batch, inputs=inputs, tokens=self.corrupted.features(ids)))
+        if self._fresh is None:
             return batch
         ids = batch.ids.numpy()
         rows = zip(ids, self.source.kinds.special(ids), strict=True)
-        fresh = np.stack([replace_repeated(row, special, self.fresh) for row, special in rows])
+        fresh = np.stack([replace_repeated(row, special, self._fresh) for row, special in rows])
         inputs = self.add_targets({**batch.inputs, "input_ids": torch.from_numpy(fresh)}, members)
         return replace(batch, baseline=replace(batch, inputs=inputs))
-
-
-@dataclass(frozen=True, slots=True)
-class Readout:
-    """Where an answer is read off the model, and what it is compared with."""
-
-    places: tuple[int, int] = (0, 0)
-    answer: Any = None
-    other: Any = None
-
-
-class ContrastBatches(Batches):
-    """The batches of pairs of texts: the clean ones, with the corrupted ones as baseline."""
-
-    def __init__(
-        self, source: TokenisedTexts, corrupted: TokenisedTexts, readouts: Sequence[Readout], **options: Any
-    ) -> None:
-        """Plan pairs; ``options`` are those of ``Batches``."""
-        self.corrupted, self.readouts = corrupted, readouts
-        super().__init__(source, keys=[source.store.lengths, corrupted.store.lengths], **options)
-        self.labels = {}
-        texts = (source, corrupted, *([] if self.targets is None else [self.targets]))
-        self.digest = _digest(*(each.store.digest for each in texts), *map(repr, readouts))
-
-    def read(self, members: Ints) -> Batch:
-        batch = super().read(members)
-        ids = self.corrupted.ids(members)
-        tokens = torch.from_numpy(ids).long()
-        inputs = {**batch.inputs, "input_ids": tokens, "token_type_ids": torch.zeros_like(tokens)}
-        return replace(batch, baseline=replace(batch, inputs=inputs, tokens=self.corrupted.features(ids)))
 
 
 @dataclass(frozen=True)
@@ -172,9 +156,9 @@ class MediaBatches(BatchReader):
         labels = enumerate(clip.item.label for clip in clips)
         self.labels = {place: label for place, label in labels if label is not None}
         # The file of each clip, by its number among those that give a clip.
-        self.documents = _number_values([clip.item.path for clip in clips])
+        self.documents = number_values([clip.item.path for clip in clips])
         self.names = name_documents(self.documents.astype(np.uint64) + np.uint64(int(digest[:16], 16)))
-        keys = [_number_values([clip.shape for clip in clips])]
+        keys = [number_values([clip.shape for clip in clips])]
         keys += [] if targets is None else [targets.store.lengths.astype(np.int64)]
         self.plan = plan_batches(lengths, budget, cells, keys)
 
@@ -206,7 +190,7 @@ class MediaBatches(BatchReader):
         return read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
 
 
-def _number_values(values: Sequence[Hashable]) -> Ints:
+def number_values(values: Sequence[Hashable]) -> Ints:
     """Number values from 0 on, each by its first place among the distinct ones."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array([numbers[value] for value in values], np.int64)
@@ -219,32 +203,3 @@ def _digest(*parts: str) -> str:
 def join_inputs(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """Join what belongs to several sequences; of images, all tiles or patches stand side by side."""
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-
-
-class PairBatches(Batches):
-    """The batches of images and texts, one image a text; the images of a batch have one shape.
-
-    ``prepare`` makes of an image and a text what the model is given, cut to a length.
-    """
-
-    def __init__(
-        self,
-        source: TokenisedTexts,
-        pairs: Sequence[tuple[Picture, str]],
-        shapes: Sequence[tuple[Any, ...]],
-        digests: Sequence[str],
-        prepare: Callable[[Picture, str, int], dict[str, Tensor]],
-        **options: Any,
-    ) -> None:
-        self._pairs, self._prepare = pairs, prepare
-        super().__init__(source, keys=[_number_values(shapes)], **options)
-        self.digest = _digest(self.digest, *digests)
-
-    def gather(self, members: Ints) -> Batch:
-        pairs = [self._pairs[int(member)] for member in members]
-        length = int(self.lengths[members[0]])
-        inputs = join_inputs([self._prepare(*pair, length) for pair in pairs])
-        return replace(super().gather(members), inputs=inputs)
-
-    def shuffle(self, seed: int) -> Self:
-        raise DataError("Images with texts have no tokens that could be shuffled; give text.")

@@ -152,8 +152,8 @@ def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
         for text, start in zip(texts, starts, strict=True):
             if isinstance(text, str) and not text.strip():
                 continue
-            whole = isinstance(start, int) and not isinstance(start, bool) and start >= 0
-            if not isinstance(text, str) or not whole or not context.startswith(text, start):
+            whole = isinstance(text, str) and type(start) is int and start >= 0
+            if not whole or not context.startswith(text, start):
                 raise DataError(
                     f"{where}: the answer {shorten(repr(text))} does not stand at character "
                     f"{shorten(repr(start))} of its context; count from 0, in Unicode code points"

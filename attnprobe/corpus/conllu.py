@@ -34,15 +34,13 @@ class Sentence:
         forms, covered = [], 0
         for token in self.tokens:
             match token["id"]:
-                case (_, ".", _):  # an empty node: inferred, not in the text
-                    continue
                 case (first, "-", last):
                     covered, numbers = last, range(first, last + 1)
-                case int(number) if number <= covered:
-                    continue
-                case number:
+                case int(number) if number > covered:
                     numbers = range(number, number + 1)
-            glued = (token.get("misc") or {}).get("SpaceAfter") == "No"
+                case _:  # part of a multi-word token; an empty node, which is inferred, not in the text
+                    continue
+            glued = (token["misc"] or {}).get("SpaceAfter") == "No"
             forms.append((token["form"], "" if glued else " ", numbers))
         return forms
 
@@ -69,9 +67,9 @@ class Sentence:
         A prefix before ``::``, as GUM has it, need not be named: genre is that of ``# meta::genre = news``.
         """
         for comment in self.comments:
-            key, _, value = comment.lstrip("#").partition("=")
-            if name in (key.strip(), key.strip().rpartition("::")[2]) and value.strip():
-                return value.strip()
+            key, _, value = map(str.strip, comment.lstrip("#").partition("="))
+            if name in (key, key.rpartition("::")[2]) and value:
+                return value
         return None
 
     def place_words(self) -> tuple[str, dict[int, Span]]:
@@ -89,7 +87,7 @@ class Sentence:
                 if start < 0 or text[place:start].strip():
                     break
                 place = start + len(form)
-                spans.update(dict.fromkeys(numbers, Span(start, place)))
+                spans |= dict.fromkeys(numbers, Span(start, place))
             else:
                 if not text[place:].strip():
                     break
@@ -101,14 +99,13 @@ class Sentence:
         A multi-word token is what its first word is that depends on none inside it: "du" is an adposition,
         as "de" is, and "dámelo" a verb.
         """
-        outer: dict[Span, str] = {}
-        inner: dict[Span, str] = {}
+        outer, inner = dict[Span, str](), dict[Span, str]()
         for token in self.tokens:
-            span, head = spans.get(token["id"]), token.get("head")
-            parts = [token.get(column) for column in ("upos", "xpos") if token.get(column) not in _BLANK]
-            if span is not None and parts:
-                inside = head is not None and spans.get(head) == span
-                (inner if inside else outer).setdefault(span, str(parts[0]))
+            span, part = spans.get(token["id"]), token["upos"]
+            part = token["xpos"] if part in _BLANK else part
+            if span is not None and part not in _BLANK:
+                inside = token["head"] is not None and spans.get(token["head"]) == span
+                (inner if inside else outer).setdefault(span, str(part))
         return inner | outer
 
     def annotate(self) -> Document:
@@ -119,12 +116,10 @@ class Sentence:
         text, spans = self.place_words()
         links = []
         for token in self.tokens:
-            number, head = token["id"], token.get("head")
+            number, head, relation = token["id"], token["head"], token["deprel"]
             if isinstance(number, int) and head in spans and spans[number] != spans[head]:
-                relation = token.get("deprel")
                 links.append(Link(spans[number], spans[head], "" if relation in _BLANK else str(relation)))
-        words = tuple(dict.fromkeys(spans.values()))
-        parts = self.find_parts_of_speech(spans)
+        words, parts = tuple(dict.fromkeys(spans.values())), self.find_parts_of_speech(spans)
         return Document(text, annotation=Annotation(words, tuple(links), parts_of_speech=parts))
 
     def tag(self, column: str) -> Document:
@@ -156,10 +151,8 @@ def parse_conllu(lines: Iterable[str], name: str, *, heads: bool = False) -> Ite
         if not rows:
             continue
         try:
-            for number in rows:
-                count = block[number - start].count("\t") + 1
-                if count != len(DEFAULT_FIELDS):
-                    raise ValueError(f"line {number} has {count} columns with tabs between, not 10")
+            if wrong := [number for number in rows if block[number - start].count("\t") != 9]:
+                raise ValueError(f"line {wrong[0]} does not have 10 columns with tabs between")
             (tokens,) = conllu.parse("".join(block), DEFAULT_FIELDS)
             _check_words(tokens)
             if heads:
@@ -224,19 +217,14 @@ def read_conllu(
     """
 
     def list_parts() -> Iterator[tuple[str | None, str, Document]]:
-        has_documents, of_document = False, None
+        mark, of_document = "newpar", None
         for sentence in parse_conllu(lines, name, heads=annotated):
-            opens = sentence.find_openings("newdoc")
             counts_in = None if group is None else sentence.find_comment(group)
-            if opens:
-                has_documents, of_document = True, counts_in
-            if not has_documents:
-                opens = sentence.find_openings("newpar")
-            if annotated:
-                document = sentence.annotate()
-            else:
-                document = Document(sentence.text) if tags is None else sentence.tag(tags)
-            document = replace(document, group=counts_in or of_document)
+            if sentence.find_openings("newdoc"):
+                mark, of_document = "newdoc", counts_in
+            opens = sentence.find_openings(mark)
+            document = Document(sentence.text) if tags is None else sentence.tag(tags)
+            document = replace(sentence.annotate() if annotated else document, group=counts_in or of_document)
             yield opens[-1] if opens else None, sentence.text, document
 
     for whole, document in group_parts(list_parts()):
@@ -250,11 +238,8 @@ def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:
     if source.annotated or not source.find_labels:
         source.refuse_columns(source.spec, grouped=True)
     else:
-        if any((source.text_column, source.pair_column, source.document_column)):
-            raise DataError(
-                f"{source.spec} is CoNLL-U, whose text has no column; leave out --text-column, "
-                "--text-pair-column and --document-column"
-            )
+        named = ("text_column", "pair_column", "document_column")
+        source.refuse(f"{source.spec} is CoNLL-U, whose text has no column", *named)
         tags = source.label_column or TAGS[0]
         if tags not in TAGS:
             raise DataError(

@@ -3,12 +3,13 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
 from pathlib import PurePath
 from typing import NamedTuple
 
-from attnprobe.corpus.conllu import Sentence, looks_like_conllu, parse_conllu
-from attnprobe.corpus.document import SEVERAL, Annotation, Document, Span, split_documents
+from attnprobe.corpus.conllu import looks_like_conllu, parse_conllu
+from attnprobe.corpus.document import SEVERAL, Annotation, Document, Link, Span, split_documents
 from attnprobe.corpus.links import NOMINAL, OTHER, PRONOUN, PROPER, Mention, link_antecedent, link_mentions
 from attnprobe.corpus.rows import parse_tsv
 from attnprobe.corpus.schema import require
@@ -42,15 +43,41 @@ def read_coreference(
 
 # ---- CorefUD
 
-_DECLARED = re.compile(r"#\s*global\.Entity\s*=\s*(\S+)")
 #: An opening bracket with its fields, closed at once or later; or a closing bracket with its entity. What has
 #: no bracket matches too, and is refused: a search for the closing one, from every letter, would take long.
 _BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)?")
-#: The entity of a part of a mention that is not in one piece: e5[1/2].
-_PART = re.compile(r"(.+)\[([0-9]{1,6})/([0-9]{1,6})\]")
+#: The entity of a mention, and which part of it where it is not in one piece: e5, e5[1/2].
+_PART = re.compile(r"(.+?)(?:\[([0-9]{1,6})/([0-9]{1,6})\])?")
 #: What the entity's number is called: GUM had another name for it, and numbers that are unique in a document.
 _ENTITY = ("eid", "GRP")
 _KINDS = {"PRON": PRONOUN, "PROPN": PROPER, "NOUN": NOMINAL}
+
+
+class _Node(NamedTuple):
+    """A word or an empty node of a document; the head is the place of a node, -1 for the root."""
+
+    span: Span | None
+    form: str
+    part_of_speech: str
+    head: int | None
+
+
+class _Mark(NamedTuple):
+    """The brackets at a node, and the fields that ``# global.Entity`` declares for them."""
+
+    node: int
+    line: int
+    brackets: str
+    fields: Sequence[str]
+
+
+class _Bracketed(NamedTuple):
+    """A mention by its brackets: the number of its head among its nodes, or 0."""
+
+    entity: str
+    head: int
+    line: int
+    places: list[int]
 
 
 def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> Iterator[Document]:
@@ -64,139 +91,90 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
     References:
         Nedoluzhko et al. (2022), CorefUD 1.0: coreference meets Universal Dependencies.
     """
-    brackets, parsed = _Brackets(name), parse_conllu(lines, name)
+    fields: list[str] = []
+    parsed = parse_conllu(lines, name)
     for _, sentences in split_documents(parsed, lambda sentence: sentence.find_openings("newdoc") != []):
-        if (document := _read_document(sentences, brackets, group)) is not None:
-            yield document
+        text, blank, counts_in = "", "", None
+        nodes, marks, parts_of_speech = list[_Node](), list[_Mark](), dict[Span, str]()
+        for sentence in sentences:
+            fields = (sentence.find_comment("global.Entity") or "-".join(fields)).split("-")
+            if group is not None and counts_in is None:
+                counts_in = sentence.find_comment(group)
+            text += "\n" if nodes and sentence.find_openings("newpar") else blank
+            blank, before = sentence.blank, len(text)
+            words, spans = sentence.place_words()
+            text += words
+            spans = {word: Span(before + span.start, before + span.stop) for word, span in spans.items()}
+            parts_of_speech |= sentence.find_parts_of_speech(spans)
+            numbers = [token["id"] for token in sentence.tokens if "-" not in str(token["id"])]
+            places = {0: -1, **{number: place for place, number in enumerate(numbers, len(nodes))}}
+            for token, line in zip(sentence.tokens, sentence.lines, strict=True):
+                if token["id"] in places:
+                    span = spans.get(token["id"])
+                    head = None if span is None else places.get(token["head"])
+                    nodes.append(_Node(span, token["form"], str(token["upos"]), head))
+                if brackets := (token["misc"] or {}).get("Entity"):
+                    if token["id"] not in places:
+                        raise DataError(
+                            f"line {line} of {name} has Entity= at a multi-word token; move it to the words."
+                        )
+                    marks.append(_Mark(len(nodes) - 1, line, brackets, fields))
+        mentions = (_read_mention(mention, nodes) for mention in _match_brackets(marks, name))
+        if links := link_mentions([mention for mention in mentions if mention is not None]):
+            known = tuple(dict.fromkeys(node.span for node in nodes if node.span is not None))
+            annotation = Annotation(known, tuple(links), parts_of_speech=parts_of_speech)
+            yield Document(text, annotation=annotation, group=counts_in)
 
 
-class _Node(NamedTuple):
-    """A word or an empty node of a document; the head is the place of a node, -1 for the root."""
-
-    span: Span | None
-    form: str
-    part_of_speech: str
-    head: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Bracketed:
-    """A mention by its brackets: the number of its head, 0 for none, and the nodes inside."""
-
-    entity: str
-    head: int
-    line: int
-    places: list[int] = field(default_factory=list)
-
-
-def _read_document(
-    sentences: Iterable[Sentence], brackets: "_Brackets", group: str | None
-) -> Document | None:
-    """Read a document; None where it has no link."""
-    text, blank, counts_in = "", "", None
-    nodes, parts_of_speech = list[_Node](), dict[Span, str]()
-    for sentence in sentences:
-        brackets.declare(sentence.comments)
-        if group is not None and counts_in is None:
-            counts_in = sentence.find_comment(group)
-        text += "\n" if nodes and sentence.find_openings("newpar") else blank
-        blank, before = sentence.blank, len(text)
-        words, spans = sentence.place_words()
-        text += words
-        spans = {word: Span(before + span.start, before + span.stop) for word, span in spans.items()}
-        parts_of_speech |= sentence.find_parts_of_speech(spans)
-        numbers = [token["id"] for token in sentence.tokens if "-" not in str(token["id"])]
-        places = {0: -1, **{number: place for place, number in enumerate(numbers, len(nodes))}}
-        for token, line in zip(sentence.tokens, sentence.lines, strict=True):
-            entity = (token.get("misc") or {}).get("Entity")
-            if token["id"] in places:
-                span = spans.get(token["id"])
-                head = None if span is None else places.get(token.get("head"))
-                nodes.append(_Node(span, token["form"], str(token.get("upos")), head))
-            elif entity:
-                raise brackets.refuse(line, "Entity= at a multi-word token, not at its words")
-            if entity:
-                brackets.read(entity, line, len(nodes) - 1)
-    mentions = (_read_mention(mention, nodes) for mention in brackets.finish())
-    links = link_mentions([mention for mention in mentions if mention is not None])
-    if not links:
-        return None
-    known = tuple(dict.fromkeys(node.span for node in nodes if node.span is not None))
-    annotation = Annotation(known, tuple(links), parts_of_speech=parts_of_speech)
-    return Document(text, annotation=annotation, group=counts_in)
-
-
-class _Brackets:
-    """The mentions of a document by their brackets, which may nest, cross each other and span sentences.
+def _match_brackets(marks: Iterable[_Mark], name: str) -> list[_Bracketed]:
+    """Match the brackets of a document, which may nest, cross each other and span sentences.
 
     A closing bracket closes what was opened last by that name.
     """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._fields: Sequence[str] = ()  # those that # global.Entity declares, for all that follows
-        self._open: defaultdict[str, list[tuple[int, _Bracketed]]] = defaultdict(list)
-        #: Mentions in parts, by their entity, how many parts there are and which comes next.
-        self._parts: defaultdict[tuple[str, int, int], list[_Bracketed]] = defaultdict(list)
-        self._mentions: list[_Bracketed] = []
-
-    def declare(self, comments: Iterable[str]) -> None:
-        for declared in filter(None, map(_DECLARED.match, comments)):
-            self._fields = declared[1].split("-")
-
-    def read(self, brackets: str, line: int, node: int) -> None:
-        """Read the brackets that stand at a node."""
-        place = next((place for place, name in enumerate(self._fields) if name in _ENTITY), None)
+    mentions = list[_Bracketed]()
+    opened = defaultdict[str, list[_Bracketed]](list)
+    # Mentions in parts, by their entity, how many parts there are and which comes next.
+    parted = defaultdict[tuple[str, int, int], list[_Bracketed]](list)
+    for node, line, brackets, fields in marks:
+        place = next((place for place, field in enumerate(fields) if field in _ENTITY), None)
         if place is None:
             raise DataError(
-                f"line {line} of {self._name} has Entity=, but no line above says where the entity stands "
-                "in it; write '# global.Entity = eid-etype-head-other' or the like before the first sentence."
+                f"line {line} of {name} has Entity=, but no line above says where the entity stands in it; "
+                "write '# global.Entity = eid-etype-head-other' or the like before the first sentence."
             )
         chunks = _BRACKET.findall(brackets)
-        if "".join(chunks) != brackets or not all(chunk[0] == "(" or chunk[-1] == ")" for chunk in chunks):
-            raise self.refuse(line, f"Entity={shorten(brackets)}, not made of brackets like (e1 and e1)")
-        for chunk in chunks:
-            values = chunk.strip("()").split("-")
-            # A closing bracket has the entity alone, or fields as the opening has.
-            alone = len(values) == 1 and chunk[0] != "("
-            spelled = values[0] if alone else "".join(values[place : place + 1])
-            if chunk[0] == "(":
-                head = dict(zip(self._fields, values, strict=False)).get("head") or "0"
-                if not spelled or not re.fullmatch(r"[0-9]{1,9}", head):
-                    raise self.refuse(
-                        line, f"a mention {shorten(chunk)} without an entity, or a number as head"
-                    )
-                self._open[spelled].append((node, _Bracketed(spelled, int(head), line)))
-            if chunk[-1] == ")":
-                if not self._open[spelled]:
-                    raise self.refuse(line, f"the end of a mention of {shorten(spelled)!r} that is not open")
-                self._close(*self._open[spelled].pop(), node, line)
+        try:
+            if "".join(chunks) != brackets:
+                raise ValueError(brackets)
+            for chunk in chunks:
+                opens, closes, values = chunk[0] == "(", chunk[-1] == ")", chunk.strip("()").split("-")
+                # A closing bracket has the entity alone, or fields as the opening has.
+                spelled = values[place if opens or len(values) > 1 else 0]
+                match = _PART.fullmatch(spelled)
+                if match is None or not (opens or closes):
+                    raise ValueError(chunk)
+                entity, part, parts = match[1], int(match[2] or 1), int(match[3] or 1)
+                if opens:
+                    head = dict(zip(fields, values, strict=False)).get("head") or 0
+                    opened[spelled].append(_Bracketed(entity, int(head), line, [node]))
+                if closes:
+                    mention = opened[spelled].pop()
+                    places = range(mention.places.pop(), node + 1)
+                    mention = mention if part == 1 else parted[entity, parts, part].pop()
+                    mention.places.extend(places)
+                    (mentions if part == parts else parted[entity, parts, part + 1]).append(mention)
+        except (ValueError, IndexError):
+            raise _refuse_brackets(line, name, brackets) from None
+    for mention in sorted(chain(*opened.values(), *parted.values()), key=attrgetter("line")):
+        raise _refuse_brackets(mention.line, name, mention.entity)
+    return mentions
 
-    def _close(self, begin: int, piece: _Bracketed, node: int, line: int) -> None:
-        match = _PART.fullmatch(piece.entity)
-        entity, part, parts = (match[1], int(match[2]), int(match[3])) if match else (piece.entity, 1, 1)
-        mention = _Bracketed(entity, piece.head, piece.line)
-        if part != 1:
-            if not self._parts[entity, parts, part]:
-                raise self.refuse(
-                    line, f"part {part} of a mention of {shorten(entity)!r} without the one before"
-                )
-            mention = self._parts[entity, parts, part].pop()
-        mention.places.extend(range(begin, node + 1))
-        (self._mentions if part == parts else self._parts[entity, parts, part + 1]).append(mention)
 
-    def finish(self) -> list[_Bracketed]:
-        """Give the mentions, and forget them; refuse those that were never closed."""
-        opened = (mention for pieces in self._open.values() for _, mention in pieces)
-        parted = (mention for mentions in self._parts.values() for mention in mentions)
-        if unfinished := [(mention.line, mention.entity) for mention in (*opened, *parted)]:
-            line, entity = min(unfinished)
-            raise self.refuse(line, f"a mention of {shorten(entity)!r} that is never closed, or lacks a part")
-        mentions, self._mentions = self._mentions, []
-        return mentions
-
-    def refuse(self, line: int, what: str) -> DataError:
-        return DataError(f"line {line} of {self._name} has {what}; mend the brackets of Entity= there.")
+def _refuse_brackets(line: int, name: str, brackets: str) -> DataError:
+    return DataError(
+        f"line {line} of {name} has Entity={shorten(brackets)}: its brackets are not each opened with an "
+        "entity and the number of a head, and closed in all parts; mend them there."
+    )
 
 
 def _read_mention(mention: _Bracketed, nodes: Sequence[_Node]) -> Mention | None:
@@ -227,8 +205,8 @@ def _read_mention(mention: _Bracketed, nodes: Sequence[_Node]) -> Mention | None
 _GAP = ("Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref")
 #: The gender of each pronoun, as GAP's scorer has it.
 _GENDERS = {
-    **dict.fromkeys(("she", "her", "hers"), "feminine"),
-    **dict.fromkeys(("he", "him", "his"), "masculine"),
+    **dict.fromkeys(("she", "her", "hers"), ("feminine",)),
+    **dict.fromkeys(("he", "him", "his"), ("masculine",)),
 }
 
 
@@ -242,25 +220,24 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
         Webster et al. (2018), Mind the GAP: a balanced corpus of gendered ambiguous pronouns.
     """
     table = parse_tsv(lines, Source(name))
-    if not table.columns:
-        return
     folded = [column.casefold() for column in table.columns]  # letter case does not count
-    if missing := [column for column in _GAP if folded.count(column.casefold()) != 1]:
+    missing = [column for column in _GAP if folded.count(column.casefold()) != 1]
+    if folded and missing:
         raise DataError(
             f"{name} is no file of GAP, the only table that coreference reads: it has no column "
             f"{missing[0]!r}, or two of it. attnprobe links reads links of your own from JSON lines."
         )
-    if group is not None:
+    if folded and group is not None:
         require(group, table.columns, name)
-    places = {column: table.columns[folded.index(column.casefold())] for column in _GAP}
     for row in table.rows:
-        cells = {column: row.cells.get(place, "") for column, place in places.items()}
-        if (annotation := _annotate(cells, row.where)) is not None:
+        spelled = {column.casefold(): cell for column, cell in row.cells.items()}
+        link = _link_pronoun({column: spelled.get(column.casefold(), "") for column in _GAP}, row.where)
+        if link is not None:
             counts_in = None if group is None else row.cells.get(group, "").strip() or None
-            yield Document(cells["Text"], annotation=annotation, group=counts_in)
+            yield Document(spelled["text"], annotation=Annotation(links=(link,)), group=counts_in)
 
 
-def _annotate(cells: Mapping[str, str], where: str) -> Annotation | None:
+def _link_pronoun(cells: Mapping[str, str], where: str) -> Link | None:
     """Link a pronoun to its antecedent; None where neither name is right, or both share words with it."""
     right = {name: cells[f"{name}-coref"].strip().casefold() for name in ("A", "B")}
     for name, cell in right.items():
@@ -269,17 +246,15 @@ def _annotate(cells: Mapping[str, str], where: str) -> Annotation | None:
     if "true" not in right.values():
         return None
     pronoun, names = cells["Pronoun"], []
-    source = Mention(_find_words(cells, "Pronoun", where), pronoun, True, PRONOUN)
+    source = Mention(_find_words(cells, "Pronoun", where), pronoun, True, PRONOUN, pronoun, pronoun)
     for name in ("A", "B"):
         span, parts = _find_words(cells, name, where), list(re.finditer(r"\S+", cells[name]))
         last = ([part for part in parts if any(map(str.isalnum, part[0]))] or parts)[-1]
         head = Span(span.start + last.start(), span.start + last.end())
         words = [part[0] for part in parts]
-        names.append(Mention(head, words[-1], right[name] == "true", PROPER, text=" ".join(words)))
-    gender = _GENDERS.get(pronoun.casefold())
-    label = PRONOUN if gender is None else f"{PRONOUN}{SEVERAL}{gender}"
-    link = link_antecedent(source, sorted(names, key=lambda mention: mention.head.start), label)
-    return None if link is None else Annotation(links=(link,))
+        names.append(Mention(head, words[-1], right[name] == "true", PROPER, words[-1], " ".join(words)))
+    label = SEVERAL.join((PRONOUN, *_GENDERS.get(pronoun.casefold(), ())))
+    return link_antecedent(source, sorted(names, key=lambda mention: mention.head.start), label)
 
 
 def _find_words(cells: Mapping[str, str], column: str, where: str) -> Span:

@@ -53,20 +53,14 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Tag:
-    """A word and what it is: a part of speech, an entity; ``name`` is as the file spells it."""
-
-    word: Span
-    name: str | int
-
-
-@dataclass(frozen=True, slots=True)
 class Annotation:
     """What is known of a document beside its text."""
 
     words: tuple[Span, ...] = ()
     links: tuple[Link, ...] = ()
-    tags: tuple[Tag, ...] = ()  # words, joined by blanks to make the text, with a label each
+    tags: tuple[
+        tuple[Span, str | int], ...
+    ] = ()  # words, joined by blanks to make the text, and their labels
     answers: tuple[Span, ...] | None = None  # in the second text; None if the first is no question
     numbered: bool = False  # whether words are found by number in the tokens of another tokenizer too
     number: int | None = None  # of the document among all that are read, where words are numbered
@@ -76,9 +70,7 @@ class Annotation:
     @property
     def elsewhere(self) -> bool:
         """Whether something is said of what only a decoder beside an encoder reads."""
-        return any(word.where == "target" for word in self.words) or any(
-            link.elsewhere for link in self.links
-        )
+        return "target" in {word.where for word in self.words} or any(link.elsewhere for link in self.links)
 
 
 @dataclass(frozen=True, slots=True)

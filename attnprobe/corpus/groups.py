@@ -22,43 +22,31 @@ def join_sources(sources: Sequence[OpenSource], column: str | None = None) -> Op
 
     The name joins theirs by " + ", and the record has under ``sources`` what each of them has there.
     ``column`` is that of groups; where it is ``FILE``, the documents of each source count in a group of their
-    own, by its name.
+    own, by its name: dev.txt, dev.txt (2).
     """
     if len(sources) == 1:
         return sources[0]
-    known: dict[str, str] = {}
+    known, names, texts = dict[str, str](), list[str](), list[Iterable[Document]]()
     for source in sources:
         if source.kind != "text":
             raise DataError(f"{source.name} holds {source.kind}; only files of text can be read together.")
         digest = source.described.get("sha256")
         if digest in known:
-            other = known[digest]
-            twice = f"{source.name} is" if other == source.name else f"{source.name} and {other} are"
-            raise DataError(f"{twice} the same file named twice; name it once.")
-        if digest is not None:
-            known[digest] = source.name
-    if column == FILE:
-        sources = list(_name_files(sources))
-    name = " + ".join(source.name for source in sources)
+            raise DataError(f"{source.name} and {known[digest]} are the same file; name it once.")
+        known |= {} if digest is None else {digest: source.name}
+        again = [other.name for other in sources[: len(names)]].count(source.name)
+        names.append(f"{source.name} ({again + 1})" if again and column == FILE else source.name)
+        marked = map(partial(replace, group=names[-1]), source.documents)
+        texts.append(marked if column == FILE else source.documents)
+    name = " + ".join(names)
     described = {"name": name, "sources": [source.described for source in sources]}
-    return OpenSource(chain.from_iterable(source.documents for source in sources), name, described)
-
-
-def _name_files(sources: Iterable[OpenSource]) -> Iterator[OpenSource]:
-    """Mark documents with the name of their file; those of one name are numbered: dev.txt, dev.txt (2)."""
-    seen: dict[str, int] = {}
-    for source in sources:
-        number = seen[source.name] = seen.get(source.name, 0) + 1
-        name = source.name if number == 1 else f"{source.name} ({number})"
-        yield replace(source, name=name, documents=map(partial(replace, group=name), source.documents))
+    return OpenSource(chain.from_iterable(texts), name, described)
 
 
 def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Iterator[Document]:
     """Keep the documents that are in a group; what steers a terminal is no part of its name, nor are blanks.
 
-    How many are left out is said at the end.
-
-    ``column``: the column or the comment that names the groups, for errors.
+    How many are left out is said at the end. ``column`` names the groups, for errors.
     """
     known: set[str] = set()
     left = 0
@@ -85,6 +73,5 @@ def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Itera
             "column or comment with --by-group."
         )
     if left:
-        texts = "1 text" if left == 1 else f"{left:,} texts"
-        sentence = f"{texts} of {name} without {shorten(column)!r} {'is' if left == 1 else 'are'} left out."
+        sentence = f"Texts of {name} without {shorten(column)!r} are left out: {left:,}."
         warnings.warn(sentence, AttnprobeWarning, stacklevel=2)

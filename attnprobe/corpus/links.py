@@ -1,19 +1,16 @@
 """Words and gold links, by the characters of their texts: read from rows of JSON, and asked of mentions."""
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from attnprobe.corpus.cells import Row, read_text
 from attnprobe.corpus.document import POSSIBLE, SEVERAL, Annotation, Document, Link, Span, Where
 from attnprobe.corpus.streams import check_unicode, shorten
 from attnprobe.errors import DataError
-
-#: So many labels are named where one is not found.
-_NAMED = 50
 
 
 def filter_links(
@@ -29,19 +26,15 @@ def filter_links(
     ``nothing`` says what is wrong with a source that has no link, which is refused.
     """
     seen: set[str] = set()
-    folded: set[str] = set()
     for document in documents:
         if (annotation := document.annotation) is None:
             yield document
             continue
         links = []
         for link in annotation.links:
-            names = link.label.split(SEVERAL)
-            if fold:
-                folded.update(names)
-                names = [name.partition(":")[0] for name in names]
+            names = [part.partition(":")[0] if fold else part for part in link.label.split(SEVERAL)]
             seen.update(names)
-            kept = [name for name in names if labels is None or name in labels]
+            kept = [part for part in names if labels is None or part in labels]
             if kept:
                 label = SEVERAL.join(kept)
                 links.append(link if label == link.label else replace(link, label=label))
@@ -49,23 +42,14 @@ def filter_links(
     if not seen:
         raise DataError(f"{name} can't be asked about: {nothing}.")
     if missing := [label for label in labels or () if label not in seen]:
-        named = sorted(seen - {""})
-        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-        there = ", ".join(named[:_NAMED]) + more or "only links without a label"
-        hint = ", and --subtypes tells their subtypes apart" if folded & set(missing) else ""
+        there = ", ".join(sorted(seen - {""})[:50]) or "only links without a label"
+        hint = ", and --subtypes tells their subtypes apart" if fold and ":" in "".join(missing) else ""
         raise DataError(f"{name} has no link called {' or '.join(map(repr, missing))}; it has {there}{hint}.")
 
 
 #: A run of letters, digits and underscores with the marks that combine with them; else one character, as a
 #: reader sees it. Blanks, control characters and marks of direction are no words.
 _WORD = r"(?!\p{Cf})\w+|(?![\s\p{Cc}\p{Cf}])\X"
-
-
-@cache
-def _pattern() -> Any:
-    import regex  # whose \w knows the marks of every script; that of re parts हिन्दी in four
-
-    return regex.compile(_WORD)
 
 
 def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") -> tuple[Span, ...]:
@@ -78,8 +62,10 @@ def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") ->
     >>> [text[word.start : word.stop] for word in find_words(text, borders=[0, 1, 2])]
     ['C', 'C', '(', '=', 'O', ')', 'Cl']
     """
+    import regex  # whose \w knows the marks of every script; that of re parts हिन्दी in four
+
     cuts, words = sorted(set(borders)), []
-    for match in _pattern().finditer(text):
+    for match in regex.finditer(_WORD, text):
         start, stop = match.span()
         inside = cuts[bisect_right(cuts, start) : bisect_right(cuts, stop - 1)]
         words += [Span(*ends, where) for ends in pairwise((start, *inside, stop))]
@@ -92,24 +78,21 @@ def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annota
     Words come text by text, each once and in order; each link once, whatever the order of its answers, and
     as sure where it is both sure and possible.
     """
-    given: dict[Where, set[Span]] = {where: set() for where in texts}
-    for word in annotation.words:
-        given.setdefault(word.where, set()).add(word)
-    borders: dict[Where, set[int]] = {where: set() for where in ("text", "pair", "target")}
-    links: dict[Any, Link] = {}
+    borders, links = defaultdict[Where, set[int]](set), dict[Any, Link]()
     for link in annotation.links:
         for span in (link.source, link.target, *link.candidates, *link.also):
-            borders[span.where].update((span.start, span.stop))
-        labels = link.label.split(SEVERAL)
-        named = frozenset(labels) - {"", POSSIBLE}
+            borders[span.where] |= {span.start, span.stop}
+        labels = set(link.label.split(SEVERAL))
         answers = link.target, frozenset(link.also), frozenset(link.candidates)
-        key = (link.source, answers, named, link.guesses)
+        key = (link.source, answers, frozenset(labels - {"", POSSIBLE}), link.guesses)
         if key not in links or POSSIBLE not in labels:
             links[key] = link
     words: list[Span] = []
-    for where, spans in given.items():
-        in_order = sorted(spans, key=lambda span: (span.start, span.stop))
-        words += in_order or find_words(texts.get(where, ""), borders[where], where)
+    sides: list[Where] = [*texts, *(word.where for word in annotation.words)]
+    for where in dict.fromkeys(sides):
+        given = {word for word in annotation.words if word.where == where}
+        in_order = sorted(given, key=lambda span: (span.start, span.stop))
+        words += in_order or find_words(texts[where], borders[where], where)
     return replace(annotation, words=tuple(words), links=tuple(links.values()))
 
 
@@ -244,24 +227,15 @@ SAME_WORD, SAME_HEAD, SAME_STRING = "same last word", "same head word", "same st
 REACH = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """Something that is spoken of."""
+class Mention(NamedTuple):
+    """Something that is spoken of: where its head word is, its last word, and so on."""
 
     head: Span
     last: str
     entity: Hashable
-    kind: str = OTHER
-    head_word: str = ""
-    text: str = ""
-
-    @property
-    def folded_head(self) -> str:
-        return (self.head_word or self.last).casefold()
-
-    @property
-    def folded_text(self) -> str:
-        return (self.text or self.head_word or self.last).casefold()
+    kind: str
+    head_word: str
+    text: str
 
 
 def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> Link | None:
@@ -290,19 +264,21 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
     right = list(dict.fromkeys(mention.head for mention in near if mention.entity == source.entity))
     if not right or len(candidates) < 2:
         return None
-    last, head, text = source.last.casefold(), source.folded_head, source.folded_text
-    earlier = [mention for mention in near if mention.head.stop <= source.head.start]
-    same_head = [mention for mention in earlier if mention.folded_head == head][:1]
-    same_text = [mention for mention in earlier if mention.folded_text == text][:1]
     guesses = {NEAREST: near[:1], FIRST: others[:1]}
     for kind in (PRONOUN, PROPER, NOMINAL):
         guesses[f"{NEAREST} {kind}"] = [mention for mention in near if mention.kind == kind][:1]
-    guesses[SAME_WORD] = [
-        mention
-        for mention in others
-        if mention.head.stop <= source.head.start and mention.last.casefold() == last
-    ]
-    guesses |= {SAME_HEAD: same_head, SAME_STRING: same_text + same_head}
+
+    def find_same(among: Iterable[Mention], what: str) -> list[Mention]:
+        earlier = (mention for mention in among if mention.head.stop <= source.head.start)
+        spelled = getattr(source, what).casefold()
+        return [mention for mention in earlier if getattr(mention, what).casefold() == spelled]
+
+    same_head, same_text = find_same(near, "head_word")[:1], find_same(near, "text")[:1]
+    guesses |= {
+        SAME_WORD: find_same(others, "last"),
+        SAME_HEAD: same_head,
+        SAME_STRING: same_text + same_head,
+    }
     spans = [(rule, mention.head) for rule, mentions in guesses.items() for mention in mentions]
     also = tuple(sorted(right[1:], key=lambda span: span.start))
     return Link(source.head, right[0], label, candidates, also, tuple(dict.fromkeys(spans)))

@@ -78,14 +78,10 @@ class MediaFolder:
             raise DataError(f"{path} holds images and sound; put them in folders of their own.")
         names = [file.relative_to(path) for file in files]
         labels = _read_metadata(path, column)
-        if labels is None:
-            if column is not None:
-                raise DataError(f"{path} has no metadata.csv that could hold a column {column!r}.")
-            sorted_by_class = all(len(name.parts) > 1 for name in names)
-            labels = {name.as_posix(): name.parts[0] for name in names if sorted_by_class}
-        return cls(
-            path, kinds.pop(), tuple(map(Item, files, (labels.get(name.as_posix()) for name in names)))
-        )
+        if labels is None and all(len(name.parts) > 1 for name in names):
+            labels = {name.as_posix(): name.parts[0] for name in names}
+        each = ((labels or {}).get(name.as_posix()) for name in names)
+        return cls(path, kinds.pop(), tuple(map(Item, files, each)))
 
     @property
     def labelled(self) -> "MediaFolder":
@@ -100,8 +96,8 @@ class MediaFolder:
                 length = item.path.stat().st_size
                 digest.update(f"{item.path.name}|{item.label!r}|{length}|".encode())
                 size += hash_stream(content, digest)
-        described = {"name": self.path.name, "kind": self.kind, "files": len(self.items)}
-        return described | {"sha256": digest.hexdigest(), "bytes": size}
+        known = {"name": self.path.name, "kind": self.kind, "files": len(self.items)}
+        return {**known, "sha256": digest.hexdigest(), "bytes": size}
 
 
 def is_media(path: Path) -> bool:
@@ -121,6 +117,8 @@ def find_files(folder: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
 def _read_metadata(folder: Path, column: str | None) -> dict[str, Any] | None:
     """Read the table beside the files: what is said of each, or None where there is none."""
     path = next((folder / name for name in METADATA if (folder / name).is_file()), None)
+    if path is None and column is not None:
+        raise DataError(f"{folder} has no metadata.csv that could hold a column {column!r}.")
     if path is None:
         return None
     try:

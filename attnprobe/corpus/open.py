@@ -1,18 +1,23 @@
 """From what a user names (a file, folder, hub dataset, standard input) to documents, images or sound."""
 
 import hashlib
+import importlib
+import importlib.util
+import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from enum import StrEnum
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from attnprobe.corpus.cells import Row, Table, find_class_names, make_table
 from attnprobe.corpus.conllu import looks_like_conllu, read_conllu, read_treebank
 from attnprobe.corpus.coreference import COREFERENCE, read_coreference
 from attnprobe.corpus.document import Document, group_parts
-from attnprobe.corpus.hub import looks_like_hub_id, open_split, read_hub
 from attnprobe.corpus.media import MediaFolder, find_files, is_media
 from attnprobe.corpus.retrieval import is_benchmark, open_benchmark
 from attnprobe.corpus.rows import HEADED, TABLES, parse_jsonl, starts_with_object
@@ -40,25 +45,25 @@ FORMATS = (".txt", ".conllu", *TABLES)
 
 def open_anything(source: Source) -> OpenSource:
     """Open a source; what can be told from its name is refused at once."""
-    path = _find_path(source.spec)
+    path, spec = _find_path(source.spec), source.spec
     folder = path is not None and path.is_dir()
     if path is not None and not source.coreference:
         if folder and is_benchmark(path):
             if not source.find_labels:
                 raise DataError(
-                    f"{source.spec} is a folder of queries and passages, which are for --objective "
-                    "retrieval; give one file of it, such as corpus.jsonl."
+                    f"{spec} is a folder of queries and passages, which are for --objective retrieval; give "
+                    "one file of it, such as corpus.jsonl."
                 )
-            source.refuse(f"{source.spec} holds queries and passages", "config", *COLUMNS)
+            source.refuse(f"{spec} holds queries and passages", "config", *COLUMNS)
             return open_benchmark(path, source.split)
         if is_media(path) or (folder and (not holds_text(path) or any(find_files(path, is_media)))):
             if source.annotated:
                 raise DataError(
-                    f"{source.spec} is {'a folder' if folder else 'an image or sound'}, and gold links are "
-                    "between words of text; name a file that has them."
+                    f"{spec} is {'a folder' if folder else 'an image or sound'}, and gold links are between "
+                    "words of text; name a file that has them."
                 )
             fields = ("image_column", "split", "config", "text_column", "pair_column", "document_column")
-            source.refuse(f"{source.spec} holds images or sound", *fields)
+            source.refuse(f"{spec} holds images or sound", *fields)
             media = MediaFolder.open(path, source.label_column)
             described = media.described | {"label_column": source.label_column}
             return OpenSource(media, str(described["name"]), described, media.kind)
@@ -80,7 +85,7 @@ def _find_path(spec: str) -> Path | None:
         return path
     if link is not None:
         raise DataError(f"{link} is a link that leads nowhere; check what it points to")
-    if looks_like_hub_id(spec) and path.suffix.lower() not in (*FORMATS, *PACKED):
+    if _HUB_ID.fullmatch(spec) and path.suffix.lower() not in (*FORMATS, *PACKED):
         return None
     raise DataError(f"there is no file {spec}; check the path")
 
@@ -100,7 +105,12 @@ def read_documents(source: Source) -> Iterator[Document]:
     folder = path if path is not None and path.is_dir() else None
     if folder and (source.coreference or source.annotated or not holds_text(folder)):
         raise DataError(f"{spec} is a folder; give one file of it")
-    extension = None if path is None or folder else _find_extension(path)
+    extension = "" if path is None or folder else strip_packing(path).suffix.lower() or ".txt"
+    if extension and extension not in FORMATS:
+        raise DataError(
+            f"{path} has the unknown extension {extension}; convert it to one of {', '.join(FORMATS)}, "
+            f"{EACH_ALSO}"
+        )
     if not source.header and extension not in HEADED:
         raise DataError(f"{spec} has no line of column names; leave out --no-header")
     if source.coreference:
@@ -112,9 +122,8 @@ def read_documents(source: Source) -> Iterator[Document]:
         return _require_text(_read_standard_input(source), _PIPED)
     if path is None:
         return _require_text(read_table(read_hub(source), source), spec)
-    return _require_text(
-        _read_file(path, extension, source) if extension else _read_folder(path, source), spec
-    )
+    documents = _read_folder(path, source) if folder else _read_file(path, extension, source)
+    return _require_text(documents, spec)
 
 
 def _require_text(documents: Iterator[Document], name: str) -> Iterator[Document]:
@@ -123,17 +132,6 @@ def _require_text(documents: Iterator[Document], name: str) -> Iterator[Document
         yield document
     if document is None:
         raise DataError(f"{name} holds no text: it is empty or blank; give at least one document")
-
-
-def _find_extension(path: Path) -> str:
-    """Give the extension that names the format, that of packing set aside; none at all means plain text."""
-    extension = strip_packing(path).suffix.lower() or ".txt"
-    if extension not in FORMATS:
-        raise DataError(
-            f"{path} has the unknown extension {extension}; convert it to one of "
-            f"{', '.join(FORMATS)}, {EACH_ALSO}"
-        )
-    return extension
 
 
 def _read_file(path: Path, extension: str, source: Source) -> Iterator[Document]:
@@ -214,12 +212,95 @@ def describe_source(source: Source) -> dict[str, Any]:
                 size += hash_stream(stream, digest)
     # A lone hyphen would look like a formula in a table.
     name = path.name if path is not None else "stdin" if source.spec == STDIN else source.spec
-    described: dict[str, Any] = {"name": name, "sha256": digest.hexdigest(), "bytes": size, "split": split}
-    described |= {} if streams is not None else {"sha256": None, "bytes": None}
-    described |= {name: getattr(source, name) for name in ("config", *COLUMNS)}
-    described |= {} if source.group_column is None else {"group_column": source.group_column}
-    described |= {} if source.header else {"header": False}
-    return described | ({"kind": "text"} if path is not None and path.is_dir() else {})
+    known = (digest.hexdigest(), size) if streams is not None else (None, None)
+    described: dict[str, Any] = {"name": name, "sha256": known[0], "bytes": known[1], "split": split}
+    described |= {field: getattr(source, field) for field in ("config", *COLUMNS)}
+    beside = {"group_column": source.group_column, "header": None if source.header else False}
+    beside["kind"] = "text" if path is not None and path.is_dir() else None
+    return described | {field: value for field, value in beside.items() if value is not None}
+
+
+# ---- the Hugging Face Hub
+
+#: Held-out text first: attention on the text that a model was trained on is the odd case.
+USUAL_SPLITS = ("test", "validation", "train")
+#: Rows that a stream holds, and draws the next one from.
+SHUFFLE_BUFFER = 10_000
+#: ``name`` or ``org/name``.
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+
+
+def read_hub(source: Source) -> Table:
+    """Stream the rows of a split; in a random order, its shards at random and rows from a buffer.
+
+    They come in their own order where the first of them are wanted, or whole documents.
+    """
+    data, chosen = open_split(source.spec, source.config, source.split)
+    features = getattr(data, "features", None) or {}
+
+    def read(data: Any) -> Iterator[Row]:
+        order = source.order
+        shuffled = order is not None and order.whole and source.document_column is None
+        with _explain_failure(source.spec):
+            if order is not None and shuffled and hasattr(data, "shuffle"):
+                known = getattr(getattr(data, "info", None), "splits", None) or {}
+                order.total = getattr(known.get(chosen), "num_examples", None)
+                order.arranged = True
+                data = data.shuffle(seed=order.seed, buffer_size=SHUFFLE_BUFFER)
+            for name, kind in features.items():
+                if type(kind).__name__ == "Image":  # whose bytes are decoded here, within bounds, or never
+                    data = data.cast_column(name, type(kind)(decode=False))
+            for number, cells in enumerate(data, start=1):
+                yield Row(f"row {number} of {source.spec}", cells)
+
+    return make_table(source.spec, read(data), find_class_names(features))
+
+
+@lru_cache(maxsize=8)
+def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, str]:
+    """Open a split of a hub dataset once: the one asked for, else the first of test, validation, train."""
+    datasets = _import_datasets(spec)
+    with _explain_failure(spec):
+        # Without a split this is a dict of them; streaming, so nothing is downloaded yet.
+        data = datasets.load_dataset(spec, name=config, split=split, streaming=True)
+    if split is not None:
+        return data, split
+    names = list(data)
+    chosen = next((usual for usual in USUAL_SPLITS if usual in names), None)
+    if chosen is None:
+        raise DataError(f"{spec} has no split test, validation or train; pass --split with one of {names}")
+    return data[chosen], chosen
+
+
+def _import_datasets(spec: str) -> Any:
+    datasets = None
+    with suppress(ImportError):
+        datasets = importlib.import_module("datasets")
+    # A folder called datasets that Python took for it has no version.
+    if int(getattr(datasets, "__version__", "0").split(".")[0]) < 4:
+        raise DataError(
+            f"{spec} is not a file here; to read it from the Hugging Face Hub, without running a script that "
+            "may come with it: pip install 'datasets>=4'"
+        )
+    try:
+        # load_dataset("text") would read what lies in the working folder, and "pandas" would unpickle it.
+        local = importlib.util.find_spec(f"datasets.packaged_modules.{spec}") is not None
+    except (ImportError, ValueError):
+        local = False
+    if local:
+        raise DataError(f"{spec} is neither a file here nor the id of a hub dataset; give one of the two")
+    return datasets
+
+
+@contextmanager
+def _explain_failure(spec: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # datasets, huggingface_hub, the network, a decoder: each has its own types
+        raise DataError(
+            f"{spec} is not a file here and can't be read from the Hugging Face Hub ({shorten(error)}); "
+            "check the name, --split, --dataset-config and the network"
+        ) from error
 
 
 # ---- the package's own text

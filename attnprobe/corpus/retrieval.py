@@ -1,7 +1,6 @@
 """Texts that belong together: pairs with a score, triplets, queries with passages; of a table or a folder."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,17 +15,9 @@ from attnprobe.corpus.streams import PACKED, explain_errors, hash_stream, open_f
 from attnprobe.errors import DataError
 from attnprobe.tasks import Gold
 
-#: The parts of a folder of queries and passages: files (which may be packed) or folders of them.
-_PARTS = ("corpus", "queries")
-#: Folders in which judgements lie, the usual one first, those that are read where none are named, and their
-#: columns.
-_QRELS = ("qrels", "default", "data")
+#: The judgements that are read where none are named, and their columns.
 USUAL_SPLIT = "test"
 _JUDGED = ("query-id", "corpus-id", "score")
-#: The kinds of files that are read, in the order in which they are looked for.
-_KINDS = (".jsonl", ".tsv", ".parquet")
-#: What the hub writes behind the split of a file.
-_SHARD = re.compile(r"-\d+-of-\d+$")
 #: No passage is more relevant.
 MOST_RELEVANT = 1000
 
@@ -80,38 +71,42 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
         yield Document(text, label=Passage(names[text]), role="document")
 
 
+def _find_files(folder: Path) -> list[Path]:
+    """Find the passages and the queries, packed or not."""
+    files = list[Path]()
+    for name in ("corpus", "queries"):
+        paths = (folder / f"{name}.jsonl{packing}" for packing in ("", *PACKED))
+        files += [path for path in paths if path.is_file()][:1]
+    return files
+
+
 def is_benchmark(path: Path) -> bool:
-    """Tell a folder of queries and passages, as BEIR lays it out, or MTEB on the hub."""
-    return all(_find_files(path, name) for name in _PARTS)
+    """Tell a folder of queries and passages, as BEIR lays it out."""
+    return len(_find_files(path)) == 2
 
 
 def open_benchmark(path: Path, split: str | None) -> OpenSource:
-    """Open a folder of queries and passages, as BEIR and MTEB lay it out.
+    """Open a folder of queries and passages, as BEIR lays it out.
 
     It holds ``corpus.jsonl`` (``_id``, ``title``, ``text``), ``queries.jsonl`` (``_id``, ``text``) and
     ``qrels/SPLIT.tsv`` (``query-id``, ``corpus-id``, ``score``, under a line of these names). A passage is
-    its title and its text, with a blank between them. Each may be a folder of files, and of JSON lines or
-    parquet, as on the hub, where judgements lie in ``qrels``, ``default`` or ``data``.
+    its title and its text, with a blank between them.
 
     ``split``: which judgements; None takes ``test``, or the only ones.
 
     References:
         Thakur et al. (2021), BEIR: a heterogeneous benchmark for zero-shot evaluation of retrieval models.
     """
-    corpus, queries = (_find_files(path, name) for name in _PARTS)
-    judged: dict[str, list[Path]] = {}
-    for file in next(filter(None, (_find_files(path, name) for name in _QRELS)), []):
-        judged.setdefault(_SHARD.sub("", file.name.split(".")[0]), []).append(file)
+    judged = {file.name.split(".")[0]: file for file in sorted((path / "qrels").glob("*.tsv*"))}
     if not judged:
-        raise DataError(
-            f"{path} has no judgements {_QRELS[0]}/{USUAL_SPLIT}.tsv, so nothing says what is relevant."
-        )
+        raise DataError(f"{path} has no qrels/{USUAL_SPLIT}.tsv that says what is relevant.")
     wanted = split if split is not None else next(iter(judged)) if len(judged) == 1 else USUAL_SPLIT
     if wanted not in judged:
         listed = ", ".join(map(shorten, judged))
         raise DataError(f"{path} has no judgements {shorten(wanted)!r}; pass --split with one of {listed}.")
+    corpus, queries = _find_files(path)
     digest, size = hashlib.sha256(), 0
-    for file in (*corpus, *queries, *judged[wanted]):
+    for file in (corpus, queries, judged[wanted]):
         with explain_errors(str(file)), file.open("rb") as stream:
             inner = hashlib.sha256()
             size += hash_stream(stream, inner)
@@ -122,24 +117,7 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
     return OpenSource(_read_benchmark(corpus, queries, judged[wanted]), name, described)
 
 
-def _find_files(folder: Path, name: str) -> list[Path]:
-    """Find the file of a part, or those in the folder of its name, all of the first kind there is."""
-    for kind in _KINDS:
-        packed = [folder / f"{name}{kind}{packing}" for packing in ("", *PACKED)]
-        inside = sorted(path for path in (folder / name).glob("*") if _find_kind(path) == kind)
-        alone = [path for path in packed if path.is_file()]
-        if files := alone[:1] or [path for path in inside if path.is_file()]:
-            return files
-    return []
-
-
-def _find_kind(path: Path) -> str:
-    return strip_packing(path).suffix.lower()
-
-
-def _read_benchmark(
-    corpus: Iterable[Path], queries: Iterable[Path], qrels: Iterable[Path]
-) -> Iterator[Document]:
+def _read_benchmark(corpus: Path, queries: Path, qrels: Path) -> Iterator[Document]:
     judged: dict[str, dict[str, int]] = {}
     for row in _read_rows(qrels, _JUDGED):
         query, passage, score = (row.cells.get(name) for name in _JUDGED)
@@ -154,13 +132,12 @@ def _read_benchmark(
             yield Document(text, label=Passage(name), role="document")
 
 
-def _read_rows(files: Iterable[Path], needed: Sequence[str] = ()) -> Iterator[Row]:
-    for path in files:
-        with open_file(path, str(path)) as stream:
-            table = TABLES[_find_kind(path)](stream, Source(str(path)))
-            for column in needed:
-                require(column, table.columns, table.name)
-            yield from table.rows
+def _read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[Row]:
+    with open_file(path, str(path)) as stream:
+        table = TABLES[strip_packing(path).suffix](stream, Source(str(path)))
+        for column in needed:
+            require(column, table.columns, table.name)
+        yield from table.rows
 
 
 def _read_grade(cell: Any, where: str) -> int:
@@ -173,10 +150,10 @@ def _read_grade(cell: Any, where: str) -> int:
     )
 
 
-def _read_items(files: Iterable[Path]) -> Iterator[tuple[str, Row]]:
-    """Give the queries or passages of files with their names."""
+def _read_items(path: Path) -> Iterator[tuple[str, Row]]:
+    """Give the queries or passages of a file with their names."""
     known: set[str] = set()
-    for row in _read_rows(files):
+    for row in _read_rows(path):
         name = row.cells.get("_id", row.cells.get("id"))
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise DataError(f"{row.where} has no _id, which is a string or a number.")

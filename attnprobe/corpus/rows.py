@@ -4,14 +4,13 @@ import csv
 import io
 import json
 import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, islice, zip_longest
 from typing import Any, BinaryIO
 
-from attnprobe.corpus.cells import PEEK_ROWS, Row, Table, find_class_names, is_number, make_table
+from attnprobe.corpus.cells import PEEK_ROWS, Row, Table, find_class_names, make_table
 from attnprobe.corpus.document import group_parts
 from attnprobe.corpus.schema import list_kept
 from attnprobe.corpus.source import Source
@@ -24,7 +23,7 @@ from attnprobe.corpus.streams import (
     split_blocks,
     strip_ends,
 )
-from attnprobe.errors import AttnprobeError, AttnprobeWarning, DataError
+from attnprobe.errors import AttnprobeError, DataError
 
 # ---- cells between commas or tabs
 
@@ -97,11 +96,16 @@ def _name_cells(
             f"{source.spec} starts with the single column {shorten(header[0])!r}; separate its cells by "
             f"{separator} and start it with a line of column names"
         )
-    if source.header:
-        _check_header(header, below, source)
-        columns = [cell or f"column {number}" for number, cell in enumerate(header, start=1)]
-    else:
-        columns = [str(number) for number in range(1, len(header) + 1)]
+    # A title above the names leaves columns without one that are not the first, an index.
+    for name, *cells in islice(zip_longest(header, *below, fillvalue=""), 1, None):
+        if source.header and not name and 2 * sum(map(bool, cells)) > len(cells):
+            title = shorten(repr(" ".join(filter(None, header))))
+            raise DataError(
+                f"{source.spec} starts with {title}, which does not name all columns; delete what stands "
+                "above the line of column names, give each a name, or quote the cells that hold separators"
+            )
+    numbered = enumerate(header, start=1)
+    columns = [(cell or f"column {number}") if source.header else str(number) for number, cell in numbered]
 
     def read() -> Iterator[Row]:
         for number, cells in chain(first[source.header :], rows):
@@ -113,25 +117,6 @@ def _name_cells(
             yield Row(f"line {number} of {source.spec}", dict(zip(columns, cells, strict=False)))
 
     return Table(source.spec, columns, read(), header=True)
-
-
-def _check_header(header: Sequence[str], below: Sequence[Sequence[str]], source: Source) -> None:
-    """Refuse a title above the names: it leaves columns without one that are not the first, an index."""
-    for name, *cells in islice(zip_longest(header, *below, fillvalue=""), 1, None):
-        if not name and 2 * sum(map(bool, cells)) > len(cells):
-            title = " ".join(filter(None, header))
-            raise DataError(
-                f"{source.spec} starts with {shorten(repr(title))}, which does not name all columns; delete "
-                "what stands above the line of column names, give each column a name, or quote the cells "
-                "that hold separators"
-            )
-    named = (source.text_column, source.pair_column, source.label_column)
-    if any(column is not None and column.isdecimal() for column in named) and any(map(is_number, header)):
-        listed = ", ".join(shorten(repr(cell)) for cell in header[:8])
-        sentence = (
-            f"the first line of {source.spec} names its columns ({listed}); --no-header says that it is data."
-        )
-        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
 
 # ---- JSON
@@ -148,70 +133,57 @@ def parse_jsonl(lines: Iterable[str], name: str) -> Table:
         for number, line in enumerate(lines, start=1):
             if line.strip():
                 where = f"line {number} of {name}"
-                try:
-                    value = _parse_json(line)
-                except ValueError as error:
-                    raise DataError(
-                        f"{where} is not JSON ({shorten(error)}); JSON Lines has an object a line"
-                    ) from None
-                yield _make_row(value, where)
+                yield _make_row(_parse_json(line, where, "JSON Lines has an object a line"), where)
 
     return make_table(name, read())
 
 
 def read_json(stream: BinaryIO, source: Source) -> Table:
     """Read an array of objects or strings, or an object that holds one such array."""
-    name = source.spec
+    name, advice = source.spec, "give an array of objects or strings, or rename JSON Lines to .jsonl"
     lines = list(decode_lines(stream, name, longest=WHOLE))
-    if not any(map(str.strip, lines)):
+    first, _ = peek_lines(lines)
+    if not first.strip():
         return Table(name, [], iter(()))
     try:
-        value = _parse_json("".join(lines))
-    except ValueError as error:
+        value = _parse_json("".join(lines), name, advice)
+    except DataError:
         # Many a .json file on the Hugging Face Hub is JSON Lines: an object, then "extra data".
-        if starts_with_object(peek_lines(lines)[0]):
+        if starts_with_object(first):
             return parse_jsonl(lines, name)
-        where = f"line {error.lineno} of " if isinstance(error, json.JSONDecodeError) else ""
-        raise DataError(
-            f"{where}{name} is not JSON ({shorten(error)}); give an array of objects or strings"
-        ) from None
+        raise
     arrays = [value]
     if isinstance(value, dict) and "text" in value:  # one text, perhaps with its gold links
         arrays = [[value]]
     elif isinstance(value, dict):
         arrays = [item for item in value.values() if isinstance(item, list)]
     if len(arrays) != 1 or not isinstance(arrays[0], list):
-        raise DataError(
-            f"{name} holds neither an array nor an object with just one array in it; "
-            "give an array of objects or strings, or rename JSON Lines to .jsonl"
-        )
+        raise DataError(f"{name} holds neither an array nor an object with just one array in it; {advice}")
     numbered = enumerate(arrays[0], start=1)
     return make_table(name, (_make_row(item, f"item {number} of {name}") for number, item in numbered))
 
 
 def _make_row(value: object, where: str) -> Row:
-    if isinstance(value, str):
-        value = {"text": value}
-    if not isinstance(value, dict):
+    row = {"text": value} if isinstance(value, str) else value
+    if not isinstance(row, dict):
         raise DataError(f"{where} is neither a JSON object nor a string; make it one")
-    return Row(where, value)
+    return Row(where, row)
 
 
 def starts_with_object(line: str) -> bool:
-    with suppress(ValueError):
-        return isinstance(_parse_json(line), dict)
+    with suppress(DataError):
+        return isinstance(_parse_json(line, "", ""), dict)
     return False
 
 
-def _parse_json(text: str) -> Any:
+def _parse_json(text: str, where: str, advice: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
-        raise
     except RecursionError:
-        raise ValueError("nested too deeply") from None
-    except ValueError:  # Python's own advice is for programmers
-        raise ValueError("a number of thousands of digits") from None
+        why = "nested too deeply"
+    except ValueError as error:  # Python's own advice on long numbers is for programmers
+        why = shorten(error) if isinstance(error, json.JSONDecodeError) else "a number of thousands of digits"
+    raise DataError(f"{where} is not JSON ({why}); {advice}")
 
 
 # ---- parquet
@@ -227,8 +199,7 @@ def read_parquet(stream: BinaryIO, source: Source) -> Table:
     # Parquet is read from its end and in jumps, which neither gzip nor a pipe can do cheaply.
     if not stream.seekable():
         stream = io.BytesIO(stream.read())
-    name = source.spec
-    with _explain_damage(name):
+    with _explain_damage(name := source.spec):
         file = parquet.ParquetFile(stream, pre_buffer=False)
         schema = file.schema_arrow
     kept = list_kept(source, schema.names)

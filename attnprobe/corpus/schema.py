@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from attnprobe.corpus import cells
 from attnprobe.corpus.cells import PEEK_ROWS, Row, Table
@@ -48,11 +48,9 @@ def read_table(table: Table, source: Source) -> Iterator[Document]:
 
 
 def _choose_schema(source: Source) -> "type[Texts]":
-    if source.contrasts:
-        return Contrasts
-    if source.annotated:
-        return GoldLinks
-    return RelatedTexts if source.usual else LabelledTexts if source.find_labels else Texts
+    if source.contrasts or source.annotated:
+        return Contrasts if source.contrasts else GoldLinks
+    return LabelledTexts if source.find_labels and not source.usual else Texts
 
 
 def list_usual(source: Source) -> set[str]:
@@ -65,10 +63,16 @@ def list_kept(source: Source, columns: Sequence[str]) -> set[str]:
     """List the columns that are read although they hold neither texts nor numbers: links, or images."""
     if source.annotated:
         return {LINKS, *WORD_COLUMNS.values()} & set(columns)
+    image = find_image(source, columns, source.spec)
+    return set() if image is None else {image}
+
+
+def find_image(source: Source, columns: Sequence[str], name: str) -> str | None:
+    """Find the column of images: the one that is named, or of a usual name where the model reads images."""
     if source.image_column is not None:
-        return {source.image_column}
-    images = {name for name in columns if name.lower() in PICTURE}
-    return images if images and source.sees is not None and source.sees() else set()
+        return None if source.image_column == NO_IMAGES else find_column(source.image_column, columns, name)
+    column = None if source.sees is None else find_usual(PICTURE, columns)
+    return column if column is not None and source.sees is not None and source.sees() else None
 
 
 class Texts:
@@ -76,6 +80,9 @@ class Texts:
 
     Rows with one value in the column of documents are parts of one document, others documents of their own.
     """
+
+    #: The usual names of what is looked for beside the text; with those of a text, it is needed, and a pair.
+    usual: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __init__(self, source: Source, table: Table, first: Sequence[Row]) -> None:
         """Choose the columns; ``first`` are the first rows, which were taken from the table."""
@@ -86,34 +93,40 @@ class Texts:
             None if column is None else find_column(column, table.columns, table.name)
             for column in (*named, *beside)
         )
-        self.image = self._find_image()
+        self.image = find_image(source, table.columns, table.name)
+        if self.image is not None and source.image_column is None:
+            seen = any(Picture.may_be(row.cells.get(self.image)) for row in first)
+            self.image = self.image if seen else None
         taken = {self.parts, self.group} - {self.text, self.pair, self.label} | {self.image}
         self._free = [column for column in table.columns if column not in taken]
         self.choose()
+        usual = dict(zip(("text", "pair", "label"), source.usual, strict=False)) or self.usual
+        for role, names in usual.items():
+            if getattr(self, role) is None:
+                setattr(self, role, self.find(names))
+            if getattr(self, role) is None and "text" in usual and role in {"text", "pair"}:
+                raise DataError(
+                    f"{table.name} has no column called {' or '.join(names[:3])}; name one with "
+                    f"{OPTIONS[f'{role}_column']}: its columns are {list_columns(table.columns)}"
+                )
         if self.text is None:
             self.text = self._choose_text()
         for column in (self.text, self.pair, self.label, self.other):
             if column is not None:
                 require(column, table.columns, table.name)
         if self.label in (self.text, self.pair) and self.label is not None:
-            both = f"the column {self.label!r} of {table.name} can't be both text and label"
-            raise DataError(f"{both}; name two columns")
+            raise DataError(
+                f"the column {self.label!r} of {table.name} can't be both text and label; name two"
+            )
         self._words = self.most_are(cells.read_words, self.text)
 
     def choose(self) -> None:
-        """Choose the columns that the task has beside a text and that are not named."""
+        """Choose columns by what they hold."""
 
-    def take(self, column: str | None, names: Sequence[str], needed: str = "") -> str | None:
-        """Take the column that is named, or find one; one that is ``needed`` has that field of a source."""
-        if column is None:
-            chosen = (self.text, self.pair, self.label, self.other)
-            column = find_usual(names, [column for column in self._free if column not in chosen])
-        if column is None and needed:
-            raise DataError(
-                f"{self._table.name} has no column called {' or '.join(names[:3])}; name one with "
-                f"{OPTIONS[needed]}: its columns are {list_columns(self._table.columns)}"
-            )
-        return column
+    def find(self, names: Sequence[str]) -> str | None:
+        """Find a column by its usual names among those that are free."""
+        chosen = (self.text, self.pair, self.label, self.other)
+        return find_usual(names, [column for column in self._free if column not in chosen])
 
     def most_are(self, read: Callable[[Any], Any], column: str) -> bool:
         """Tell whether most cells of the first rows can be read."""
@@ -158,20 +171,10 @@ class Texts:
     def read_label(self, row: Row) -> Label | None:
         return cells.read_label(row, self.label)
 
-    def _find_image(self) -> str | None:
-        source, table = self._source, self._table
-        if source.image_column is not None:
-            named = source.image_column
-            return None if named == NO_IMAGES else find_column(named, table.columns, table.name)
-        column = None if source.sees is None else find_usual(PICTURE, table.columns)
-        if column is None or not any(Picture.may_be(row.cells.get(column)) for row in self._first):
-            return None
-        return column if source.sees is not None and source.sees() else None
-
     def _choose_text(self) -> str:
-        if (column := self.take(None, TEXT)) is not None:
+        if (column := self.find(TEXT)) is not None:
             return column
-        words = self.take(None, WORDS)
+        words = self.find(WORDS)
         if words is not None and self.most_are(cells.read_words, words):
             return words
         free = [column for column in self._free if column not in (self.pair, self.label)]
@@ -194,12 +197,13 @@ class Texts:
 class LabelledTexts(Texts):
     """Texts with a label or a list of labels, words with a label each, or questions with their answers."""
 
+    usual: ClassVar = {"label": LABEL}
     _context: str | None = None
     _tags = False
 
     def choose(self) -> None:
-        if not self._choose_question() and not self._choose_words():
-            self.label = self.take(self.label, LABEL)
+        if not self._choose_question():
+            self._choose_words()
 
     def read_label(self, row: Row) -> Label | None:
         if self.label is None or self.text is None:
@@ -215,27 +219,24 @@ class LabelledTexts(Texts):
         return super().read_label(row)
 
     def _choose_question(self) -> bool:
-        answers = self.take(self.label, ANSWERS)
+        answers = self.label or self.find(ANSWERS)
         if answers is None or not self.most_are(_as_answers, answers):
             return False
         if self.label is None and (self.text is None) != (self.pair is None):
             return False  # one of the texts alone was asked for
-        question, context = self.take(self.text, QUESTION), self.take(self.pair, CONTEXT)
+        question, context = self.text or self.find(QUESTION), self.pair or self.find(CONTEXT)
         if question is None or context is None or question == context:
             return False
         self.text, self.label, self._context = question, answers, context
         return True
 
-    def _choose_words(self) -> bool:
-        words = self.take(self.text, WORDS)
-        if self.pair is not None or words is None or not self.most_are(cells.read_words, words):
-            return False
-        lists = [column for column in self._free if column != words and self._are_aligned(words, column)]
-        tags = self.label if self.label is not None else find_usual(TAGS, lists)
-        if tags not in lists:
-            return False
-        self.text, self.label, self._tags = words, tags, True
-        return True
+    def _choose_words(self) -> None:
+        words = self.text or self.find(WORDS)
+        if self.pair is None and words is not None and self.most_are(cells.read_words, words):
+            lists = [column for column in self._free if column != words and self._are_aligned(words, column)]
+            tags = self.label or find_usual(TAGS, lists)
+            if tags in lists:
+                self.text, self.label, self._tags = words, tags, True
 
     def _are_aligned(self, words: str, tags: str) -> bool:
         """Tell whether most lists of labels are as long as the words beside them: others are of the text."""
@@ -248,11 +249,11 @@ class LabelledTexts(Texts):
 class GoldLinks(Texts):
     """Texts with words and gold links: the second text of a pair and what a decoder reads have names too."""
 
+    usual: ClassVar = {"pair": (TEXT_COLUMNS["pair"],), "label": (TEXT_COLUMNS["target"],)}
+
     def choose(self) -> None:
         if not list_kept(self._source, self._table.columns):
             require(LINKS, self._table.columns, f"{self._table.name} holds no gold links: it")
-        self.pair = self.take(self.pair, (TEXT_COLUMNS["pair"],))
-        self.label = self.take(self.label, (TEXT_COLUMNS["target"],))
 
     def read_row(self, row: Row) -> Document | None:
         text, pair = self.read_text(row), cells.read_text(row, self.pair)
@@ -263,16 +264,6 @@ class GoldLinks(Texts):
         return Document(text, pair, target, annotation)
 
 
-class RelatedTexts(Texts):
-    """A text, a text beside it and what is said of both, which each have the usual names of their task."""
-
-    def choose(self) -> None:
-        texts, pairs, labels = self._source.usual
-        self.text = self.take(self.text, texts, "text_column")
-        self.pair = self.take(self.pair, pairs, "pair_column")
-        self.label = self.take(self.label, labels)
-
-
 class Contrasts(Texts):
     """A clean and a corrupted text, the answer that they are asked for and what it is compared with.
 
@@ -280,10 +271,7 @@ class Contrasts(Texts):
     is tokenised.
     """
 
-    def choose(self) -> None:
-        self.text = self.take(self.text, CLEAN, "text_column")
-        self.pair = self.take(self.pair, CORRUPTED, "pair_column")
-        self.label, self.other = self.take(self.label, ANSWER), self.take(self.other, OTHER)
+    usual: ClassVar = {"text": CLEAN, "pair": CORRUPTED, "label": ANSWER, "other": OTHER}
 
     def read_row(self, row: Row) -> Document:
         clean, corrupted = (cells.read_text(row, column) or "" for column in (self.text, self.pair))
@@ -325,6 +313,5 @@ def list_columns(columns: Sequence[str]) -> str:
 
 def _as_answers(cell: Any) -> Any:
     """Take an object, or a list of objects, for answers; an empty list may be one of labels."""
-    if isinstance(cell, list):
-        return cell if all(isinstance(part, Mapping) for part in cell) else None
-    return cell if isinstance(cell, Mapping) else None
+    parts = cell if isinstance(cell, list) else [cell]
+    return parts if all(isinstance(part, Mapping) for part in parts) else None

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from attnprobe.attention.tokens import Asks, TokenAnnotation, TokenLink, TokenSpan, TokenTag
-from attnprobe.corpus.document import Annotation, Link, Span, Tag, Where
+from attnprobe.corpus.document import Annotation, Link, Span, Where
 
 #: Where each token begins and ends in its text; a token that is not of the text has (0, 0).
 Offsets = Sequence[tuple[int, int]]
@@ -52,16 +52,18 @@ class Alignment:
         return None if first >= last else TokenSpan(known[first][0], known[last - 1][0] + 1)
 
 
-def tag_tokens(tags: Iterable[Tag], offsets: Offsets, room: int, at: int) -> tuple[TokenTag, ...]:
+def tag_tokens(
+    tags: Iterable[tuple[Span, str | int]], offsets: Offsets, room: int, at: int
+) -> tuple[TokenTag, ...]:
     """Find the first token of each word among the first ``room`` tokens of a text, which begins at ``at``.
 
     A word's tokens are those that end behind the blank before it, as ``word_ids`` of tokenizers has it.
     """
     ends, tagged = [stop for _, stop in offsets[:room]], []
-    for tag in tags:
-        first = bisect_right(ends, tag.word.start - 1)
-        if first < len(ends) and offsets[first][0] < tag.word.stop:
-            tagged.append(TokenTag(first + at, tag.name))
+    for word, name in tags:
+        first = bisect_right(ends, word.start - 1)
+        if first < len(ends) and offsets[first][0] < word.stop:
+            tagged.append(TokenTag(first + at, name))
     return tuple(tagged)
 
 

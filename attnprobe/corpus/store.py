@@ -169,13 +169,11 @@ def replace_repeated(
     >>> ids[[0, 1, 2, 5]].tolist(), sorted(ids[3:5].tolist())
     ([1, 7, 8, 2], [9, 10])
     """
-    first = np.zeros(len(ids), bool)
-    first[np.unique(ids, return_index=True)[1]] = True
-    again = np.flatnonzero(~first & ~special)
-    seed = int.from_bytes(hashlib.sha256(ids.astype(np.int64).tobytes()).digest(), "little")
-    others = np.setdiff1d(ordinary, ids)
-    replaced = ids.copy()
-    replaced[again] = np.random.default_rng(seed).choice(others, len(again), replace=False)
+    again = np.ones(len(ids), bool)
+    again[np.unique(ids, return_index=True)[1]] = False
+    places = np.flatnonzero(again & ~special)
+    replaced, others = ids.copy(), np.setdiff1d(ordinary, ids)
+    replaced[places] = _open_random(ids.astype(np.int64).tobytes()).choice(others, len(places), replace=False)
     return replaced
 
 
@@ -184,17 +182,14 @@ def shuffle_tokens(
 ) -> NDArray[np.int32]:
     """Put the tokens of a sequence in a random order, each of the ``parts`` (position,) within itself.
 
-    It is drawn from the seed and the tokens alone, so it is the same in every batch, process and resumed run.
-
-    >>> ids, fixed = np.array([2, 7, 8, 9, 3], np.int32), np.array([True, False, False, False, True])
-    >>> shuffled = shuffle_tokens(ids, fixed, np.zeros(5, int), seed=42)
-    >>> shuffled[[0, 4]].tolist(), sorted(shuffled[1:4].tolist())
-    ([2, 3], [7, 8, 9])
+    It is drawn from the seed and the tokens alone.
     """
-    digest = hashlib.sha256(f"{seed}|".encode() + ids.tobytes()).digest()
-    random = np.random.default_rng(int.from_bytes(digest, "little"))
-    shuffled = ids.copy()
+    random, shuffled = _open_random(f"{seed}|".encode() + ids.tobytes()), ids.copy()
     for part in np.unique(parts):
         places = np.flatnonzero(~fixed & (parts == part))
         shuffled[places] = ids[random.permutation(places)]
     return shuffled
+
+
+def _open_random(content: bytes) -> np.random.Generator:
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(content).digest(), "little"))

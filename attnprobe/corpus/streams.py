@@ -158,7 +158,11 @@ class _Unpacked(io.RawIOBase):
                 f"it if it is not {self._kind}"
             ) from None
         self._size += size
-        check_proportion(self._size, self._packed.tell(), self._name)
+        if self._size > FREELY and self._size > MOST * self._packed.tell():
+            raise DataError(
+                f"{self._name} unpacks to more than {MOST} times its size, as no text does; if it is text, "
+                "unpack it and give the file"
+            )
         return size
 
 
@@ -171,15 +175,6 @@ def check_unicode(text: str, where: str) -> str:
             f"{where} has half a surrogate pair, which no tokenizer takes; write it again as UTF-8."
         ) from None
     return text
-
-
-def check_proportion(size: int, packed: int, name: str) -> None:
-    """Refuse what unpacks to ``size`` bytes from far fewer."""
-    if size > FREELY and size > MOST * packed:
-        raise DataError(
-            f"{name} unpacks to more than {MOST} times its size, as no text does; if it is text, "
-            "unpack it and give the file"
-        )
 
 
 @contextmanager

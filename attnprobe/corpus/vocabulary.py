@@ -30,11 +30,11 @@ class TokenKinds:
         """Read the special ids off the tokenizer; ``start`` is what a decoder begins with."""
         self._tokenizer = tokenizer
         self._leads = bool(frame.before) or start is not None
-        self._separators = {*frame.after, *_find_ids(tokenizer, "sep_token_id", "eos_token_id")}
-        framing = {*frame.before, *self._separators} | (set() if start is None else {start})
-        framing |= _find_ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
-        self.framing = frozenset(framing)  # boundary tokens, which are no candidates for rare tokens
-        self._special = framing | find_special_ids(tokenizer)
+        separators = {*frame.after, *_find_ids(tokenizer, "sep_token_id", "eos_token_id")}
+        beside = _find_ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
+        # Boundary tokens, which are no candidates for rare tokens.
+        self.framing = frozenset({*frame.before, *separators, *beside, start} - {None})
+        self._separators, self._special = [*separators], [*self.framing | find_special_ids(tokenizer)]
         self._punctuation: dict[int, bool] = {}
 
     def first(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -44,11 +44,11 @@ class TokenKinds:
         return marked
 
     def separator(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-        return np.isin(ids, list(self._separators))
+        return np.isin(ids, self._separators)
 
     def special(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Mark every token that stands for no text, such as boundary tokens and masks."""
-        return np.isin(ids, list(self._special))
+        return np.isin(ids, self._special)
 
     def punctuation(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
         types, place = np.unique(ids, return_inverse=True)
@@ -125,13 +125,11 @@ def rank_types(
 ) -> Rarity:
     """Rank the token types of a corpus and mark the rare ones.
 
-    Types are ranked by how often they occur in the corpus, or by given frequencies and then by
-    occurrence; equals share a rank. From the rarest up, types are rare until together they make up a
-    tenth of the occurrences of ordinary tokens. Where equals cross that line, each of them counts in
-    part, w = (a tenth of N - occurrences of rarer types) / occurrences of the equals: that is the mean
-    over all orders in which the tie could be broken. Neither ids nor the order of the corpus play a part.
-
-    ``frequencies``: known frequencies of each id on any scale, 0 for unknown ones.
+    Types are ranked by how often they occur in the corpus, or by given ``frequencies`` (of each id on any
+    scale, 0 for unknown ones) and then by occurrence; equals share a rank. From the rarest up, types are rare
+    until together they make up a tenth of the occurrences of ordinary tokens. Where equals cross that line,
+    each counts in part, w = (a tenth of N - occurrences of rarer types) / occurrences of the equals: the mean
+    over all orders in which the tie could be broken.
 
     >>> rank_types(np.array([9, 0, 1, 90]), frozenset({1})).rank
     array([ 1, -1,  2,  0])
@@ -142,24 +140,23 @@ def rank_types(
     ordinary[[token for token in special if token < len(counts)]] = False
     ids = np.flatnonzero(ordinary)
     known = (np.zeros(len(counts)) if frequencies is None else frequencies)[ids]
+    by_frequency = np.lexsort((-counts[ids], -known))
+    ids, known = ids[by_frequency], known[by_frequency]
     occurring = counts[ids]
-    by_frequency = np.lexsort((-occurring, -known))
-    changes = (np.diff(occurring[by_frequency]) != 0) | (np.diff(known[by_frequency]) != 0)
+    changes = (np.diff(occurring) != 0) | (np.diff(known) != 0)
     starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(ids)), bool), changes]))
     sizes = np.diff(np.append(starts, len(ids)))
 
     rank, order = np.full((2, len(counts)), -1, np.int64)
-    order[ids[by_frequency]] = np.arange(len(ids))
-    rank[ids[by_frequency]] = np.repeat(starts, sizes)
-
-    each = occurring[by_frequency][starts]
+    order[ids], rank[ids] = np.arange(len(ids)), np.repeat(starts, sizes)
+    each = occurring[starts]
     together = each * sizes
     rarer = together[::-1].cumsum()[::-1] - together
     room = RARE_SHARE * occurring.sum() - rarer
     # What does not occur at all takes no room.
     part = np.clip(np.divide(room, together, out=np.ones(len(each)), where=together > 0), 0, 1)
     rare = np.zeros(len(counts), np.float32)
-    rare[ids[by_frequency]] = np.repeat(part, sizes)
+    rare[ids] = np.repeat(part, sizes)
 
     tied = (part > 0) & (part < 1) & (sizes > 1) & (each == 1)
     undecided = frequencies is None and tied.any()

@@ -19,8 +19,7 @@ from attnprobe.intervention.objectives.choosing import Loader, choose_task, impo
 from attnprobe.intervention.objectives.objective import Objective
 from attnprobe.intervention.request import Documents, TaskOptions, check_metric, peek
 from attnprobe.model.check.architecture import Architecture
-from attnprobe.model.check.conservation import check_relevance
-from attnprobe.model.check.gates import Gating, check_gates
+from attnprobe.model.check.gates import Gating, check_gates, check_relevance
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.gates import Gates, freeze_weights, gate_attention
 from attnprobe.run.corpus import Corpus, record_provenance

@@ -16,12 +16,11 @@ from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
-from attnprobe.model.configuration import reads_both
 from attnprobe.model.embedding import Embedding
 from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
-from attnprobe.model.quirks import GUESS_PADDING, UnsupportedModelError, make_defaults
+from attnprobe.model.quirks import GUESS_PADDING, UnsupportedModelError, make_defaults, reads_both
 from attnprobe.model.task_heads import TaskHead
 
 #: What models of each modality call their input.
@@ -58,7 +57,6 @@ class Checkpoint:
     Attributes:
         origin: Where the weights came from: folder, hub commit, hashes.
         unused: Weights that the model does not use, such as those of a trained head.
-        head: The task head that was loaded along, every weight of it from the checkpoint, or forced.
         modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
         tower: The submodule that is read, of a model with one for text and one for something else.
         kept: Which heads its weights have, (layer, head), if it is physically pruned; else None.
@@ -90,9 +88,7 @@ class Checkpoint:
     @property
     def body(self) -> PreTrainedModel:
         """The part that is read: the model without its task head, its encoder only, or one tower."""
-        body: Any = strip_head(self.model)
-        if self.tower:
-            return body.get_submodule(self.tower)
+        body: Any = strip_head(self.model).get_submodule(self.tower)
         return body.get_encoder() if self.model.config.is_encoder_decoder and self.encoder_only else body
 
     @property
@@ -149,9 +145,7 @@ class Checkpoint:
     @property
     def embedded_length(self) -> int | None:
         """Most tokens of which an embedding is made, which cuts what is longer; None of any other model."""
-        if self.embedding is None:
-            return None
-        limits = (self.embedding.limit, self.longest)
+        limits = () if self.embedding is None else (self.embedding.limit, self.longest)
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
@@ -159,8 +153,7 @@ class Checkpoint:
         """Most tokens that a decoder beside an encoder takes, or None without a limit."""
         names = ("max_decoder_position_embeddings", "max_target_positions")
         stated = (getattr(self.model.config, name, None) for name in names)
-        limits = [limit for limit in stated if isinstance(limit, int)]
-        return min(limits) if limits else self.longest
+        return min((limit for limit in stated if isinstance(limit, int)), default=self.longest)
 
     @property
     def embeddings(self) -> int | None:
@@ -208,10 +201,7 @@ class Checkpoint:
             known = getattr(self.body.config, "type_vocab_size", None)
             # Models without types may be given them: separators part their pairs.
             if isinstance(known, int) and 0 < known <= int(types.max()):
-                raise UsageError(
-                    f"{self.name} was not made for pairs: it knows {known} token type; leave out the second "
-                    "text."
-                )
+                raise UsageError(f"{self.name} was not made for pairs of texts; leave out the second one.")
             inputs["token_type_ids"] = types
         if not self.decodes:
             inputs.pop("decoder_input_ids", None)
@@ -230,13 +220,11 @@ def strip_head(model: PreTrainedModel) -> PreTrainedModel:
 def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
     """Find the length of windows: the one requested, or the longest that the model takes, or embeds."""
     longest = checkpoint.longest
-    if requested is None:
-        return checkpoint.embedded_length or longest or WITHOUT_LIMIT
-    if longest is not None and requested > longest:
+    if requested is not None and longest is not None and requested > longest:
         raise UsageError(
             f"--max-length {requested} is more than the {longest} tokens that {checkpoint.name} takes."
         )
-    return requested
+    return requested or checkpoint.embedded_length or longest or WITHOUT_LIMIT
 
 
 def is_cut_short(requested: int | None, checkpoint: Checkpoint) -> bool:

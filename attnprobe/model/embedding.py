@@ -34,8 +34,6 @@ _NO_LIMIT = 1_000_000
 #: What stands for no prompt at all, and the prompts that stand before queries and before what they look for.
 _NO_PROMPT = "none"
 _ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
-#: Letters of a prompt that messages show.
-_SHOWN = 60
 
 
 def choose_prompts(
@@ -64,12 +62,6 @@ def choose_prompts(
     roles = {role: next(filter(None, map(texts.get, names)), "") for role, names in _ROLES.items()}
     roles |= {} if name is None else {"query": texts[name]}
     return chosen, {"": texts.get(chosen or "", ""), **roles}
-
-
-def quote(prompt: str) -> str:
-    """Quote a prompt, or how it begins."""
-    shown = clean(prompt)
-    return f"'{shown}'" if len(shown) <= _SHOWN else f"'{shown[:_SHOWN]}...'"
 
 
 @dataclass(frozen=True)

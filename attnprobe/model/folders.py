@@ -18,6 +18,8 @@ from attnprobe.table.naming import join_names
 DEMO = "demo"
 #: What describes a checkpoint or a module, and what an adapter.
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
+#: What is known to hold an object.
+_OBJECTS = {CONFIG, "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json"}
 #: What marks a folder as a pruned checkpoint, and says which heads are gone.
 RECORD = "attnprobe.json"
 #: What lists the modules of a folder of sentence-transformers, and what describes the whole.
@@ -55,6 +57,31 @@ def check_object(path: Path, name: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise damage_error(path, name, "it holds no JSON object")
     return content
+
+
+def refuse_damaged(folder: Path, name: str) -> None:
+    """Refuse a checkpoint with a file that can't be read by itself, the first of them by name."""
+    from safetensors import safe_open
+    from tokenizers import Tokenizer
+
+    for file in sorted(folder.iterdir()):
+        if file.name in _OBJECTS:
+            check_object(file, name)
+        try:
+            if file.suffix == ".safetensors":
+                safe_open(file, "pt")
+            elif file.name == "tokenizer.json":
+                Tokenizer.from_file(str(file))
+        except Exception as damage:
+            raise damage_error(file, name, damage) from damage
+
+
+def weights_error(folder: Path, name: str, error: Exception) -> ModelError:
+    """Say why weights can't be loaded."""
+    refuse_damaged(folder, name)
+    return ModelError(
+        f"The weights of {name} can't be loaded as its config.json describes them: {first_line(error)}."
+    )
 
 
 def find_local_folder(name: str) -> Path | None:

@@ -11,14 +11,15 @@ from typing import Any
 SELDOM = (100_000, 50, 50)
 _USUAL = gc.get_threshold()
 #: 0.5 s: what transformers imports of the compiler, of which it needs only decorators.
-_TRANSFORMERS, _COMPILER = "transformers.modeling_utils", "torch._dynamo"
+_COMPILER = "torch._dynamo"
 _HIDDEN = (_COMPILER, "torch._dynamo._trace_wrapped_higher_order_op")
 
 
 def install() -> None:
     gc.set_threshold(*SELDOM)
     sys.meta_path.insert(0, _LeanFinder())
-    silence_loggers()
+    for name in ("torchao", "bitsandbytes", "torch.utils._pytree"):
+        logging.getLogger(name).setLevel(logging.ERROR)
 
 
 def settle() -> None:
@@ -28,16 +29,11 @@ def settle() -> None:
         gc.set_threshold(*_USUAL)
 
 
-def silence_loggers() -> None:
-    for name in ("torchao", "bitsandbytes", "torch.utils._pytree"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-
-
 class _LeanFinder:
     """Hides the compiler, and tensors shared among machines, once transformers is imported; finds nothing."""
 
     def find_spec(self, fullname: str, *_: Any) -> None:
-        if fullname == _TRANSFORMERS:
+        if fullname == "transformers.modeling_utils":
             sys.meta_path.remove(self)
             import torch
 

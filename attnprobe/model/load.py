@@ -1,28 +1,32 @@
 """Loading a checkpoint from the package, a folder or the hub, and what guards against files of strangers."""
 
 import os
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 import transformers
 from torch import nn
+from transformers import PreTrainedModel
 
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import NoTokenizer
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.model import lean
-from attnprobe.model.adapters import read_with_adapter
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
-from attnprobe.model.configuration import describe_unread_layers
 from attnprobe.model.embedding import Embedding, choose_prompts
 from attnprobe.model.locate import DeviceMap, LoadOptions, locate
 from attnprobe.model.processing import load_processor
 from attnprobe.model.pruning import read_kept_heads
 from attnprobe.model.quantisation import describe_quantisation, find_packing, place_weights
-from attnprobe.model.quirks import refuse_by_name
+from attnprobe.model.quirks import AHEAD, AHEAD_COUNTS, refuse_by_name
 from attnprobe.model.random_weights import randomise_weights
-from attnprobe.model.task_heads import TaskHead, read_weights
+from attnprobe.model.task_heads import TaskHead, read_weights, read_with_adapter
 from attnprobe.table.cells import clean
+from attnprobe.table.naming import join_names
+
+_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
 
 
 def load_checkpoint(
@@ -54,7 +58,6 @@ def load_checkpoint(
     choose_prompts(sentences.described if sentences and embeds else {}, options.prompt, name)
     if files.base is not None and spread:
         raise UsageError(f"{name} is an adapter, and merged on one device; leave out --device-map.")
-    trust = {"trust_remote_code": options.trust_remote_code}
     config = files.config
     refuse_by_name(config.model_type)
     kept = read_kept_heads(base.folder, name, config)
@@ -62,21 +65,21 @@ def load_checkpoint(
     tokenizer = target_tokenizer = None
     if modality in {TEXT, BOTH} or config.is_encoder_decoder:
         tokenizer, target_tokenizer = files.tokenizers
-    shared = {**trust, "local_files_only": True}
-    processor = load_processor(modality, base.folder, name, config, tokenizer, **shared)
-    how = {"dtype": getattr(torch, options.dtype), **shared, **(spread or place_weights(config, device))}
+    processor = load_processor(modality, base.folder, name, config, tokenizer, **files.trust)
+    how = {"dtype": getattr(torch, options.dtype), **files.trust, **(spread or place_weights(config, device))}
     how["use_safetensors"] = base.weights[0].suffix == ".safetensors"
     if files.base is None:
         weights = read_weights(base.folder, name, config, heads, force=force_head, **how)
     else:
         weights = read_with_adapter(files, config, heads, force=force_head, **how)
-    model: Any = weights.model if spread else weights.model.to(device)  # type: ignore[arg-type]
-    model = model.eval().requires_grad_(False)
+    model: Any = weights.model
+    model = (model if spread else model.to(device)).eval().requires_grad_(False)
     vars(model.config).pop("pruned_heads", None)  # which are on record as ours are
     _refuse_infinite(name, model)
     quantisation = describe_quantisation(model)
-    origin = {**files.origin, "model_type": config.model_type, "dtype": options.dtype, **trust}
-    origin |= files.hashes
+    facts = {"model_type": config.model_type, "dtype": options.dtype}
+    facts["trust_remote_code"] = options.trust_remote_code
+    origin = {**files.origin, **facts, **files.hashes}
     if files.base is not None:
         kind = clean(str(files.adapter.get("peft_type")))
         origin |= {"adapter": kind, "base": {**base.origin, **base.hashes}}
@@ -106,6 +109,28 @@ def load_checkpoint(
         checkpoint = Embedding.attach(sentences, checkpoint, options.prompt)
     seed = options.random_weights
     return checkpoint if seed is None else randomise_weights(checkpoint, seed)
+
+
+def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
+    """Say which layers of attention the weights hold and the model has not; not those that predict ahead."""
+    prefix, config, sentences = f"{model.base_model_prefix}.", model.config.get_text_config(), []
+    ahead = max(int(getattr(config, name, 0) or 0) for name in AHEAD_COUNTS)
+    keys = [key.removeprefix(prefix) for key in unexpected]
+    for path, stack in model.named_modules():
+        if not isinstance(stack, nn.ModuleList):
+            continue
+        place = re.compile(rf"{re.escape(path.removeprefix(prefix))}\.(\d{{1,6}})\..+")
+        extra = [match for match in map(place.fullmatch, keys) if match and int(match[1]) >= len(stack)]
+        attending = {int(match[1]) for match in extra if _ATTENTION.search(match[0])}
+        beyond = sorted(attending - {int(match[1]) for match in extra if AHEAD.search(match[0])})
+        if len(beyond) > ahead:
+            side = path.partition(".")[0]
+            kind = f"{side} " if model.config.is_encoder_decoder and side in {"encoder", "decoder"} else ""
+            sentences.append(
+                f"the weights hold {beyond[-1] + 1} {kind}layers, of which the config leaves out "
+                f"{join_names(list(map(str, beyond)))} (counted from 0)"
+            )
+    return tuple(sentences)
 
 
 def _refuse_infinite(name: str, model: nn.Module) -> None:

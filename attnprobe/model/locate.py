@@ -16,13 +16,14 @@ from attnprobe.model.folders import (
     DEMO,
     SentenceFolder,
     check_config,
+    check_object,
     find_local_folder,
     find_transformer,
     find_weights,
     hash_file,
     list_descriptions,
-    read_object,
     read_sentence_folder,
+    refuse_damaged,
 )
 from attnprobe.table.cells import clean
 
@@ -109,51 +110,67 @@ class CheckpointFiles:
             return self.base.config
         import transformers
 
-        from attnprobe.model.configuration import read_config
-
         transformers.logging.set_verbosity_error()
-        return read_config(self.folder, self.full_name, trust_remote_code=self.options.trust_remote_code)
+        try:
+            return transformers.AutoConfig.from_pretrained(self.folder, **self.trust)
+        except Exception as error:
+            check_object(self.folder / CONFIG, self.full_name)
+            reason = f"The config.json of {self.full_name} can't be used: {first_line(error)}."
+            raise ModelError(reason) from error
 
     @cached_property
     def tokenizers(self) -> tuple[Any, Any]:
         """Its tokenizer, or that of an adapter's base; and that of targets, where it is another."""
-        from attnprobe.model.configuration import load_tokenizers
+        from transformers import AutoTokenizer
 
         is_there = (self.folder / "tokenizer_config.json").is_file()
         folder = self.folder if self.base is None or is_there else self.base.folder
-        options = {"trust_remote_code": self.options.trust_remote_code}
-        return load_tokenizers(folder, self.full_name, self.config.model_type, **options)
+        targets = folder / "target_tokenizer"
+        try:
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder, **self.trust)
+            other = AutoTokenizer.from_pretrained(targets, **self.trust) if targets.is_dir() else None
+            if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # which transformers makes up
+                raise ValueError("such as tokenizer.json or vocab.txt")
+            int(tokenizer.model_max_length)  # which is compared with
+        except Exception as error:
+            refuse_damaged(folder, self.full_name)
+            raise ModelError(
+                f"{self.full_name} holds no tokenizer that loads ({first_line(error)}); copy the files of "
+                "the one that the model was trained with into the folder."
+            ) from error
+        return tokenizer, other
+
+    @property
+    def trust(self) -> dict[str, Any]:
+        """The options of ``from_pretrained`` that guard against files of strangers."""
+        return {"trust_remote_code": self.options.trust_remote_code, "local_files_only": True}
 
 
-def locate(name: str, options: LoadOptions, *, weights: bool = True) -> CheckpointFiles:
+def locate(
+    name: str, options: LoadOptions, *, weights: bool = True, is_base: bool = False
+) -> CheckpointFiles:
     """Find the folder of a checkpoint, and of an adapter's base, fetching them from the hub if need be.
 
     ``name`` is ``demo``, a local folder, or a hub id. Without ``weights``, only what describes it is fetched.
+    The base of an adapter is no adapter itself.
 
     Raises:
         AttnprobeError: When there is none, or it is no checkpoint.
     """
-    files = CheckpointFiles(name, options, *_find(name, options, weights=weights))
-    if not (files.folder / CONFIG).is_file():
-        files = replace(files, adapter=read_object(files.folder / ADAPTER))
-    if weights or "folder" in files.origin:
-        find_weights(files.folder, name, allow_bin=options.allow_bin)
-    elif not files.adapter:
-        check_config(files.folder, name)
-    return replace(files, base=_locate_base(files, weights=weights)) if files.adapter else files
-
-
-def _find(
-    name: str, options: LoadOptions, *, weights: bool
-) -> tuple[Path, dict[str, Any], SentenceFolder | None]:
-    """Find the folder of a transformer or an adapter, its origin, and the folder around it."""
     if (root := find_local_folder(name)) is not None:
         origin = {"folder": root.resolve().name}
     else:
         root = _download(name, options, weights=weights)
         origin = {"hub": name, "commit": root.name}
     folder, sentences = find_transformer(root, name, options.adapter)
-    return folder, origin, sentences
+    files = CheckpointFiles(name, options, folder, origin, sentences)
+    if weights or "folder" in origin:
+        find_weights(folder, name, allow_bin=options.allow_bin)
+    if is_base or (folder / CONFIG).is_file() or not (folder / ADAPTER).is_file():
+        check_config(folder, name)
+        return files
+    files = replace(files, adapter=check_object(folder / ADAPTER, name))
+    return replace(files, base=_locate_base(files, weights=weights))
 
 
 def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
@@ -173,9 +190,7 @@ def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
             )
     revision = revision if isinstance(revision, str) else None
     options = replace(files.options, revision=revision, base=None, adapter=None)
-    base = CheckpointFiles(name, options, *_find(name, options, weights=weights))
-    check_config(base.folder, name)
-    return base
+    return locate(name, options, weights=weights, is_base=True)
 
 
 def find_run(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:

@@ -16,10 +16,8 @@ from attnprobe.corpus.media import BOTH, IMAGE, SOUND
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import AttnprobeError, ModelError, UsageError, first_line
-from attnprobe.model.configuration import find_placeholder
-from attnprobe.model.embedding import quote
 from attnprobe.model.private import build_processor
-from attnprobe.model.quirks import IMAGE_ENDS, UnsupportedModelError, find_sound_window
+from attnprobe.model.quirks import IMAGE_ENDS, UnsupportedModelError, find_placeholder, find_sound_window
 
 _PADS = "The checkpoint's processor pads what it reads, and attention to padding means nothing."
 #: Longer sound is cut into windows of so many seconds.
@@ -108,7 +106,7 @@ class SeeingProcessor:
         """Say where the image is in a text that does not say so itself."""
         if not self.mark:
             return "it stands where the checkpoint's processor puts it"
-        return f"it stands in front, as {quote(self.mark)}, unless the text itself says where"
+        return f"it stands in front, as {self.mark!r}, unless the text itself says where"
 
     @property
     def tokenizer(self) -> Tokenizer:

@@ -23,8 +23,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.files import name_unfinished
-from attnprobe.model.configuration import read_config, weights_error
-from attnprobe.model.folders import RECORD, check_free, read_object, write_error
+from attnprobe.model.folders import RECORD, check_free, read_object, weights_error, write_error
 from attnprobe.model.private import Conv1D, find_auto_class
 from attnprobe.model.quirks import PROJECTION, REMOVABLE, list_stored_layers
 
@@ -32,10 +31,7 @@ _MOST_HEADS = 10_000
 
 
 def list_computed_heads(kept: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
-    """List the numbers of the heads that each layer of a physically smaller model computes.
-
-    A layer that lost all its heads computes its first, which nobody reads.
-    """
+    """List the heads that each layer of a physically smaller model computes; one that lost all, its first."""
     return tuple(tuple(map(int, np.flatnonzero(row))) or (0,) for row in kept)
 
 
@@ -45,11 +41,7 @@ def _is_physical(folder: Path) -> bool:
 
 
 def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] | None:
-    """Read which heads the weights of a checkpoint have, (layer, head); None where they have all.
-
-    Raises:
-        ModelError: When the record contradicts itself, or heads of this type are not read back.
-    """
+    """Read which heads the weights of a checkpoint have, (layer, head); None where they have all."""
     if _is_physical(folder):
         record: Any = read_object(folder / RECORD)
         with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):  # whatever a file may say
@@ -96,33 +88,18 @@ def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrai
         raise ModelError(
             f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
         )
-    with silence_transformers():
-        return _load_stored(folder, str(folder), dtype)
-
-
-@contextlib.contextmanager
-def silence_transformers() -> Iterator[None]:
-    """Keep transformers from printing progress and tables; errors are still raised."""
-    logging: Any = transformers.logging
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
+    return _load_stored(folder, str(folder), dtype)
 
 
 def _load_stored(folder: Path, name: str, dtype: torch.dtype | None) -> PreTrainedModel:
     """Load the class that the configuration names, every weight of it from the folder."""
-    config = read_config(folder, name)
-    if (architecture := find_class(config)) is None:
-        raise ModelError(f"The config.json of {name} names no model class of transformers.")
-    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
+    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
-        model, info = read_pretrained(architecture, folder, config, dtype=dtype or "auto", **options)
+        config = transformers.AutoConfig.from_pretrained(folder, **options)
+        if (architecture := find_class(config)) is None:
+            raise ValueError("it names no class of transformers")
+        options |= {"dtype": dtype or "auto", "use_safetensors": True}
+        model, info = read_pretrained(architecture, folder, config, **options)
         if others := {*info["missing_keys"], *info["unexpected_keys"]}:
             raise ValueError(f"{min(others)} is not there, or has no place")
     except Exception as error:
@@ -137,11 +114,7 @@ def find_class(config: PreTrainedConfig) -> Any:
 
 
 def read_pretrained(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
-    """Read a model with ``from_pretrained``, its projections as small as those that are stored.
-
-    Returns:
-        The model, and what transformers says of its weights.
-    """
+    """Read a model with projections as small as are stored, and what transformers says of its weights."""
     shrink: Callable[[Any], None] | None = None
     if _is_physical(folder):
         shrink = partial(_take_stored_shapes, folder=folder)
@@ -187,21 +160,19 @@ def _remove_projections(model: nn.Module, config: Any) -> None:
     """Put smaller projections in the place of those whose heads transformers 4 removed."""
     gone, heads = _read_gone(config), config.num_attention_heads
     for path, module in list(model.named_modules()):
-        match = PROJECTION.search(path)
-        if match is None:
+        if (match := PROJECTION.search(path)) is None:
             continue
         linear: Any = module
+        outside, inside = linear.weight.T.shape if isinstance(linear, Conv1D) else linear.weight.shape
         size = config.hidden_size // heads * (heads - len(gone.get(int(match["layer"]), ())))
+        # Queries, keys and values may be in one projection, three times as wide.
+        inside, outside = (size, outside) if match["output"] else (inside, size * (outside // inside))
         if isinstance(linear, Conv1D):
-            inside, outside = linear.weight.shape
-            smaller: Any = Conv1D(outside, size) if match["output"] else Conv1D(3 * size, inside)
             attention: Any = model.get_submodule(path.rpartition(".")[0])
             attention.split_size = size
-        elif match["output"]:
-            smaller = nn.Linear(size, linear.out_features)
+            model.set_submodule(path, Conv1D(outside, inside))
         else:
-            smaller = nn.Linear(linear.in_features, size, bias=linear.bias is not None)
-        model.set_submodule(path, smaller)
+            model.set_submodule(path, nn.Linear(inside, outside, bias=linear.bias is not None))
 
 
 def save_pruned(
@@ -237,7 +208,7 @@ def save_pruned(
             break
     preparing = checkpoint.processor.inner if checkpoint.processor else checkpoint.tokenizer
     try:
-        with silence_transformers(), _stage_folder(target) as staged:
+        with _stage_folder(target) as staged:
             # Names as in the module, so that the loader finds the Linear of each stored shape.
             model.save_pretrained(staged, save_original_format=not physical)
             preparing.save_pretrained(staged)

@@ -82,8 +82,6 @@ def list_stored_layers(config: Any) -> list[int]:
     return [layer * groups // layers for layer in range(layers)]
 
 
-#: How configurations name the token in whose place the image is put.
-PLACEHOLDERS = ("image_token_id", "image_token_index")
 #: How layers call what belongs to the prediction of several tokens ahead, which nobody loads, and how many.
 AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
 AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
@@ -91,14 +89,24 @@ AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_l
 IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")
 
 
+def find_placeholder(config: Any) -> int | None:
+    """Find the id of the token in whose place the model puts the image; None where it states none."""
+    stated = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
+    return next((token for token in stated if isinstance(token, int)), None)
+
+
+def reads_both(config: Any) -> bool:
+    """Tell whether a model reads an image and a text as one sequence, by its configuration."""
+    together = not config.is_encoder_decoder and config.model_type not in NOT_TOGETHER
+    return together and find_placeholder(config) is not None
+
+
 def find_sound_window(extractor: Any) -> int | None:
     """Find the most samples that a feature extractor takes: Whisper's states them, AST's frames of 10 ms."""
-    samples, frames = getattr(extractor, "n_samples", None), getattr(extractor, "max_length", None)
-    if isinstance(samples, int):
+    if isinstance(samples := getattr(extractor, "n_samples", None), int):
         return samples
-    if isinstance(frames, int) and getattr(extractor, "num_mel_bins", None):
-        return frames * int(extractor.sampling_rate) // 100
-    return None
+    frames = getattr(extractor, "max_length", None) if getattr(extractor, "num_mel_bins", None) else None
+    return frames * int(extractor.sampling_rate) // 100 if isinstance(frames, int) else None
 
 
 class UnsupportedModelError(ModelError):
@@ -174,13 +182,12 @@ def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
 EAGER = frozenset({"swin"})
 #: Where configurations list what each of their layers is.
 LAYER_KINDS = ("layer_types", "layers_block_type")
-#: What is called attention and has no map: it keeps a state from token to token.
-_STATES = ("linear", "lightning", "delta", "recurrent")
 
 
 def has_map(kind: str) -> bool:
-    """Tell a layer with a map by its kind; "hybrid" has one beside a state."""
-    return kind == "hybrid" or ("attention" in kind and not any(state in kind for state in _STATES))
+    """Tell a layer with a map by its kind; "hybrid" has one beside a state from token to token."""
+    keeps_state = any(state in kind for state in ("linear", "lightning", "delta", "recurrent"))
+    return kind == "hybrid" or ("attention" in kind and not keeps_state)
 
 
 #: Where a module, or else a configuration, says how wide the keys of a head are.
@@ -210,15 +217,11 @@ def take_outputs(given: Any) -> Any:
     return getattr(given, "language_model_outputs", given)
 
 
-#: Rotary embeddings that change with the length of what they are given.
-_STRETCHED = {"dynamic", "longrope"}
-
-
 def is_stretched(module: nn.Module) -> bool:
-    """Tell a module whose rotary embeddings change from pass to pass."""
+    """Tell a module whose rotary embeddings change with the length of what they are given."""
     kind: Any = getattr(module, "rope_type", None)
     kinds = kind.values() if isinstance(kind, dict) else [kind]
-    return bool(_STRETCHED & {str(one) for one in kinds})
+    return not {"dynamic", "longrope"}.isdisjoint(map(str, kinds))
 
 
 #: How parameters end that are added to what is computed; the second, of YOLOS, between layers.

@@ -7,7 +7,6 @@ import torch
 
 from attnprobe.errors import UsageError, first_line
 from attnprobe.model.checkpoint import Checkpoint, list_devices
-from attnprobe.model.pruning import silence_transformers
 
 
 def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
@@ -35,7 +34,7 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
     if list_devices(model):
         raise refuse("it is spread over devices by --device-map")
     try:
-        with torch.random.fork_rng(devices=[]), torch.device("cpu"), silence_transformers():
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.manual_seed(seed)
             built = type(model)(copy.deepcopy(model.config))
     except Exception as error:  # whatever the code of a model does

@@ -53,9 +53,8 @@ class StepCallback(TrainerCallback, ABC):
             self._measure_step(state, control, given)
         except Exception as error:  # of any kind: a run of days is worth more than what is measured of it
             reason = str(error) if isinstance(error, AttnprobeError) else f"{type(error).__name__}: {error}"
-            warnings.warn(
-                f"Step {state.global_step} is not measured: {reason}", AttnprobeWarning, stacklevel=2
-            )
+            sentence = f"Step {state.global_step} is not measured: {reason}"
+            warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
     def _measure_step(self, state: Any, control: Any, given: Mapping[str, Any]) -> None:
         step = state.global_step

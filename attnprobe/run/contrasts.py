@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
 
-from attnprobe.corpus.batches import ContrastBatches, Readout
+from attnprobe.corpus.batches import Batches
 from attnprobe.corpus.document import Contrast, Document, DocumentNumbers
 from attnprobe.corpus.streams import shorten
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, Reading, SequenceReader, TokenSequence
@@ -27,11 +27,20 @@ _WHY = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Readout:
+    """Where an answer is read off the model, and what it is compared with."""
+
+    places: tuple[int, int] = (0, 0)
+    answer: Any = None
+    other: Any = None
+
+
 @dataclass(frozen=True)
 class ContrastCorpus(Corpus):
     """A tokenised corpus of pairs; ``targets`` are what a decoder is to answer."""
 
-    batches: ContrastBatches
+    readouts: Sequence[Readout] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     targets: Sequence[list[int]] = ()
 
@@ -61,10 +70,16 @@ def read_contrasts(reader: TokenReader, documents: Iterable[Document], reads: Re
     if reads == "target":
         beside.extend(TokenSequence(checkpoint.shift_right(target)) for target in pairs.targets)
         targets = reader.describe_targets(beside)
-    other, budget = replace(source, store=corrupted), reader.limits["budget"]
-    batches = ContrastBatches(source, other, pairs.readouts, budget=budget, targets=targets)
+    batches = Batches(
+        source,
+        budget=reader.limits["budget"],
+        corrupted=replace(source, store=corrupted),
+        targets=targets,
+        content=map(repr, pairs.readouts),
+    )
     reading = Reading(documents=pairs.counts["pairs"])
-    return ContrastCorpus(batches, reading, reader.window, counts=pairs.counts, targets=pairs.targets)
+    known = {"counts": pairs.counts, "targets": pairs.targets, "readouts": pairs.readouts}
+    return ContrastCorpus(batches, reading, reader.window, **known)
 
 
 class ContrastReader:

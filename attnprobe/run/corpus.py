@@ -12,13 +12,13 @@ from attnprobe.corpus.batch import BatchReader, TokenisedTexts
 from attnprobe.corpus.batches import Batches, MediaBatches
 from attnprobe.corpus.document import Uses
 from attnprobe.corpus.store import SequenceStore
+from attnprobe.corpus.streams import shorten
 from attnprobe.corpus.tokenizer import Frame
 from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import ModelError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.model.embedding import quote
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Workers
 from attnprobe.run.process_group import Ranks
@@ -76,11 +76,13 @@ class Corpus:
         if any(isinstance(label, Uses) and label.name for label in self.batches.labels.values()):
             prompts = [embedding.prompts[role] for role in ("query", "document")]
             if any(prompts):
-                query, passage = (f"the prompt {quote(text)}" if text else "no prompt" for text in prompts)
+                query, passage = (
+                    f"the prompt {shorten(repr(text))}" if text else "no prompt" for text in prompts
+                )
                 yield f"Before queries stands {query}, and before passages {passage}; {cut}"
         elif prompt := embedding.prompts[""]:
             name = clean(str(embedding.prompt_name))
-            yield f"The prompt {name} ({quote(prompt)}) stands before each text, and {cut}"
+            yield f"The prompt {name} ({shorten(repr(prompt))}) stands before each text, and {cut}"
 
 
 def _describe_reading(reading: Reading, window: int, *, media: bool) -> Iterator[str]:

@@ -16,7 +16,6 @@ from attnprobe.corpus.document import (
     Passage,
     Query,
     Span,
-    Tag,
     Tagged,
     Triplet,
     Use,
@@ -43,7 +42,7 @@ def join_words(documents: Documents) -> Iterator[Document]:
         tags, place = [], 0
         for word, tag in zip(label.words, label.tags, strict=True):
             if tag is not None:
-                tags.append(Tag(Span(place, place + len(word)), tag))
+                tags.append((Span(place, place + len(word)), tag))
             place += len(word) + 1
         tagged = Annotation(tags=tuple(tags))
         yield replace(document, text=" ".join(label.words), pair=None, label=None, annotation=tagged)

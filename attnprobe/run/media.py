@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from attnprobe.attention.layout import Grid
-from attnprobe.corpus.batches import Clip, MediaBatches, PairBatches
+from attnprobe.corpus.batches import Batches, Clip, MediaBatches, number_values
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import (
     IMAGE,
@@ -26,7 +26,7 @@ from attnprobe.corpus.tokenizer import Frame
 from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.corpus.vocabulary import find_special_ids
 from attnprobe.errors import DataError, ModelError, UsageError, first_line
-from attnprobe.model.check.places import catch_tokens, find_grid
+from attnprobe.model.check.trace import catch_tokens, find_grid
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.quirks import force_full_attention
@@ -212,8 +212,10 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
         queries=options.queries,
     )
 
-    def prepare(picture: Picture, text: str, length: int) -> dict[str, Tensor]:
+    def prepare(member: int, length: int) -> dict[str, Tensor]:
+        picture, text = pairs[member]
         return processor.cut(processor(picture.read(), text), length)
 
-    batches = PairBatches(side, pairs, shapes, digests, prepare, **reader.limits)
+    keys = [number_values(shapes)]
+    batches = Batches(side, prepare=prepare, keys=keys, content=digests, **reader.limits)
     return Corpus(batches, reading, window, side.rarity)

@@ -123,8 +123,8 @@ class Call:
 
         if not isinstance(self.model, str | Path) or str(self.model) == DEMO:
             return False
-        from attnprobe.model.configuration import reads_both
         from attnprobe.model.locate import locate
+        from attnprobe.model.quirks import reads_both
 
         files = locate(str(self.model), self.load, weights=False)
         return not files.adapter and reads_both(files.config)

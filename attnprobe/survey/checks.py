@@ -39,7 +39,7 @@ def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> N
 
 def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
     """Leave out what is about rows of patches where there are none; refuse heads of maps of other tokens."""
-    possible = [one for one in statistics if one.about != "patches" or architecture.patches]
+    possible = [one for one in statistics if one.about != "patches" or architecture.grid is not None]
     if not possible:
         raise UsageError(f"{statistics[0].name} is about images, in which patches lie in rows.")
     if architecture.layer_heads and any(one.scope == "model" for one in possible):

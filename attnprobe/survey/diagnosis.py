@@ -12,7 +12,7 @@ from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.gates import check_gates
 from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.model.task_heads import find_head, find_trained_heads
+from attnprobe.model.task_heads import find_head, list_stated_heads
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.cells import clean
 from attnprobe.table.table import HeadTable
@@ -43,7 +43,9 @@ def diagnose(checkpoint: Checkpoint) -> list[Finding]:
     if frame is not None:
         findings += _describe_reading(checkpoint, frame)
     head = find_head(type(checkpoint.model).__name__)
-    names = [head.name] if head else find_trained_heads(checkpoint.folder)
+    # The weights of another head are those that the encoder alone does not use.
+    stated = list_stated_heads(checkpoint.model.config) if checkpoint.unused else []
+    names = [each.name for each in ([head] if head else stated)]
     return [*findings, Finding("trained heads", "ok", ", ".join(names) or "none")]
 
 

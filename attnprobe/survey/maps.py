@@ -15,7 +15,7 @@ from torch import Tensor
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import MediaBatches, PairBatches
+from attnprobe.corpus.batches import MediaBatches
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import MediaFolder, read_image
 from attnprobe.errors import ModelError, UsageError
@@ -114,7 +114,8 @@ def read_maps(
 
 def _check_size(architecture: Architecture, corpus: Corpus, batch: Batch) -> None:
     """Refuse what is longer than the model, or a page, takes; tokens of an image are put together."""
-    most, seen = min(TOKENS, corpus.window), isinstance(corpus.batches, MediaBatches | PairBatches)
+    most, seen = min(TOKENS, corpus.window), isinstance(corpus.batches, MediaBatches)
+    seen = seen or (batch.tokens is not None and batch.tokens.mixed is not None)
     if not seen and (corpus.sequences > 1 or corpus.tokens > most):
         whose = "a picture" if most == TOKENS else "the model"
         raise UsageError(

@@ -23,9 +23,12 @@ from attnprobe.corpus.order import arrange, arrange_media, select
 from attnprobe.corpus.source import Order
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.check.architecture import Architecture
-from attnprobe.model.check.observed import find_output_factors, find_output_weights
-from attnprobe.model.check.projections import find_head_parameters
-from attnprobe.model.check.unembedding import find_unembedding
+from attnprobe.model.check.projections import (
+    find_head_parameters,
+    find_output_factors,
+    find_output_weights,
+    find_unembedding,
+)
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.run.examples import Documents

@@ -18,7 +18,7 @@ from attnprobe.attention.kinds import Kind, Observed
 from attnprobe.attention.layout import Layout
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import ModelError
-from attnprobe.model.check.unembedding import Unembedding
+from attnprobe.model.check.projections import Unembedding
 from attnprobe.model.reading.capture import Piece
 from attnprobe.statistics.statistic import Function, Rows, Scope, Statistic, Weights
 from attnprobe.sums.base import Sum

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.findings.partners import SharedHeads
-from attnprobe.model.check.observed import find_output_factors, find_output_weights
+from attnprobe.model.check.projections import find_output_factors, find_output_weights
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.ways import Way
 from attnprobe.statistics import Statistic, census_statistics, select_statistics

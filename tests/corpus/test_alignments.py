@@ -49,9 +49,9 @@ def test_a_link_outside_of_a_text(line, how):
 
 def test_pairs_and_lines_come_together():
     two = [Document("a", label="b"), Document("c", label="d")]
-    with pytest.raises(AttnprobeError, match="gold ends behind 1 pairs, and texts goes on"):
+    with pytest.raises(AttnprobeError, match="gold ends behind line 1, and texts goes on"):
         list(align_documents(two, ["0-0"], "gold", "texts"))
-    with pytest.raises(AttnprobeError, match="texts ends behind 2 pairs, and gold goes on"):
+    with pytest.raises(AttnprobeError, match="texts ends behind line 2, and gold goes on"):
         list(align_documents(two, ["0-0"] * 3, "gold", "texts"))
     with pytest.raises(AttnprobeError, match="Pair 2 of texts has one text alone"):
         list(align_documents([two[0], Document("c")], ["0-0"] * 2, "gold", "texts"))
@@ -70,7 +70,7 @@ def test_files_of_pairs(tmp_path):
     assert [(one.text, one.label) for one in read_parallel(first, second)] == expected
     assert [(one.text, one.label) for one in read_joined(joined)] == expected
     first.write_text("a b\n")
-    with pytest.raises(AttnprobeError, match=r"t\.en has 1 lines, and .*t\.de\.gz more"):
+    with pytest.raises(AttnprobeError, match=r"t\.en ends behind line 1, and .*t\.de\.gz goes on"):
         list(read_parallel(first, second))
     with pytest.raises(
         AttnprobeError, match=r"line 1 of .* does not hold two texts with \|\|\| between them"

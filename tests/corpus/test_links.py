@@ -268,8 +268,8 @@ def test_labels_that_are_not_there():
         list(filter_links([document()], "it"))
 
 
-def mention(start, entity, last="w", *, length=2, kind="nominal", **spelled):
-    return Mention(Span(start, start + length), last, entity, kind, **spelled)
+def mention(start, entity, last="w", *, kind="nominal", head_word="", text=""):
+    return Mention(Span(start, start + 2), last, entity, kind, head_word, text)
 
 
 def test_rules_guess_by_kind_head_word_and_all_words():

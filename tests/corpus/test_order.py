@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from attnprobe.corpus.document import Document
-from attnprobe.corpus.hub import open_split
 from attnprobe.corpus.media import Item, MediaFolder
-from attnprobe.corpus.open import read_documents
+from attnprobe.corpus.open import open_split, read_documents
 from attnprobe.corpus.order import arrange, arrange_media, draw_documents, select
 from attnprobe.corpus.source import Order, Source
 from attnprobe.errors import AttnprobeError

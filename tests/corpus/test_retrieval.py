@@ -125,32 +125,5 @@ def test_refusals(folder: Path):
         opened(folder, text_column="text")
     for name in ("dev", "test"):
         (folder / "qrels" / f"{name}.tsv").unlink()
-    with pytest.raises(AttnprobeError, match=r"has no judgements qrels/test.tsv"):
+    with pytest.raises(AttnprobeError, match=r"has no qrels/test.tsv"):
         opened(folder)
-
-
-def test_as_the_hub_lays_it_out(tmp_path: Path):
-    """Parts are folders of parquet or JSON lines; judgements lie in ``default``."""
-    import pandas
-
-    parts = {
-        "corpus/corpus-0-of-2.parquet": {"_id": ["a", "b"], "title": ["A", ""], "text": ["one", "two"]},
-        "corpus/corpus-1-of-2.parquet": {"_id": ["c"], "title": [None], "text": ["three"]},
-        "queries/test-00000-of-00001.parquet": {"id": ["q", "r"], "text": ["ask", "seek"]},
-        "default/test-00000-of-00001.parquet": {
-            "query-id": ["q", "q", "r"], "corpus-id": ["a", "b", "c"], "score": [2, 0, 1]
-        },
-        "default/dev-00000-of-00001.parquet": {"query-id": ["r"], "corpus-id": ["a"], "score": [1.0]},
-    }  # fmt: skip
-    for name, cells in parts.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        pandas.DataFrame(cells).to_parquet(tmp_path / name)
-    source = open_anything(Source(str(tmp_path), find_labels=True))
-    assert source.described["split"] == "test"
-    found = [*source.documents]
-    assert [(one.text, one.label) for one in found] == [
-        ("ask", Query("q", (("a", 2), ("b", 0)))), ("seek", Query("r", (("c", 1),))),
-        ("A one", Passage("a")), ("two", Passage("b")), ("three", Passage("c")),
-    ]  # fmt: skip
-    (dev, *_) = open_anything(Source(str(tmp_path), find_labels=True, split="dev")).documents
-    assert dev.label == Query("r", (("a", 1),))

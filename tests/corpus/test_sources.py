@@ -10,7 +10,6 @@ import os
 import re
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -21,11 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attnprobe.corpus import hub
 from attnprobe.corpus.document import Document, Tagged
-from attnprobe.corpus.open import FORMATS, describe_source, read_documents
+from attnprobe.corpus.open import FORMATS, describe_source, open_split, read_documents
 from attnprobe.corpus.source import Source
-from attnprobe.errors import AttnprobeError, AttnprobeWarning
+from attnprobe.errors import AttnprobeError
 
 Write = Callable[[str, bytes | str], str]
 Say = Callable[[bytes], None]
@@ -258,7 +256,7 @@ def refusal(spec: str, **options: Any) -> str:
         ("a.jsonl", '{"text": %s}' % ("9" * 5000), {}, "line 1 of"),
         ("a.jsonl", '{"text": "a", "n": 5}', {"text_column": "n"}, "line 1 of"),
         ("a.jsonl", '{"text": "a", "tags": ["x"]}', {"label_column": "tags"}, "line 1 of"),
-        ("a.json", '[\n{"text": "a"},\n]', {}, "line 3 of"),
+        ("a.json", '[\n{"text": "a"},\n]', {}, "line 3 column 1"),
         ("a.json", '{"a": ["x"], "b": ["y"]}', {}, "array"),
         ("a.json", "[" * 100_000, {}, "nested too deeply"),
         ("a.json", '["a\\ud800"]', {}, "item 1 of"),
@@ -318,22 +316,21 @@ HEADED = sorted(tables([]))
 def test_a_number_names_a_column_below_its_header(write: Write, name: str, header: tuple[Any, ...]) -> None:
     """Whatever stands in the header: pandas writes an empty cell above its index."""
     path = write(name, tables([header, (0, "one", "x"), (1, "two", "y")])[name])
-    with warnings.catch_warnings(action="ignore"):
-        found = read(path, text_column="2", label_column="3")
-    assert found == [Document("one", None, "x"), Document("two", None, "y")]
+    assert read(path, text_column="2", label_column="3") == [
+        Document("one", None, "x"),
+        Document("two", None, "y"),
+    ]
 
 
 @pytest.mark.parametrize("name", HEADED)
 def test_a_first_line_that_is_data(write: Write, name: str) -> None:
-    """The user says so; a number among the names of columns is worth a warning."""
     path = write(name, tables([("one", "u", 0), ("two", "v", 1)])[name])
     columns = {"text_column": "1", "pair_column": "2", "label_column": "3"}
     found = read(path, **columns, header=False)
     assert [(document.text, document.pair) for document in found] == [("one", "u"), ("two", "v")]
     assert [float(cast(str, document.label)) for document in found] == [0, 1]
     assert describe_source(Source(path, header=False))["header"] is False
-    with pytest.warns(AttnprobeWarning, match="--no-header"):
-        assert len(read(path, **columns)) == 1
+    assert len(read(path, **columns)) == 1
     assert "no column '4'" in refusal(path, text_column="4", header=False)
 
 
@@ -353,8 +350,7 @@ def test_a_title_above_the_header(write: Write, name: str, title: tuple[Any, ...
     path = write(f"with {name}", tables([title, *table])[name])
     for options in ({}, {"text_column": "1"}, {"text_column": "review", "label_column": "label"}):
         assert "delete what stands above" in refusal(path, **options)
-    with warnings.catch_warnings(action="ignore"):
-        assert len(read(write(name, tables(table)[name]), text_column="1")) == 9
+    assert len(read(write(name, tables(table)[name]), text_column="1")) == 9
 
 
 @pytest.mark.parametrize("extension", [".jsonl", ".parquet"])
@@ -464,11 +460,11 @@ class FakeHub(ModuleType):
 
 @pytest.fixture
 def fake_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    hub.open_split.cache_clear()
+    open_split.cache_clear()
     fake = FakeHub()
     monkeypatch.setitem(sys.modules, "datasets", fake)
     yield fake
-    hub.open_split.cache_clear()
+    open_split.cache_clear()
 
 
 def test_hub_dataset(fake_hub: FakeHub) -> None:

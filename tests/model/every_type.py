@@ -40,7 +40,7 @@ class Expected:
         stacks: ``ENCODER`` (bidirectional), ``CAUSAL`` (with or without an encoder), ``HYBRID`` (causal, and
             not all layers attend), or "" where there is no map, or several towers.
         options: What its configuration needs beside ``OPTIONS``.
-        own: What its ``output_attentions`` are: "maps", "scores", "bands", "blocks", "mean" (of the heads),
+        own: What its ``output_attentions`` are: "maps", "scores", "bands", "mean" (of the heads),
             "windows" (as if those of an image were sequences),
             "states" (those of layers that do not attend, beside the maps), or "hooks" (none, but
             its attention modules give them).
@@ -166,7 +166,7 @@ TYPES: dict[str, Expected] = {
     "lxmert": Expected(
         "text",
         ENCODER,
-        {"l_layers": 2, "r_layers": 1, "x_layers": 1, "visual_feat_dim": 12}, own="hooks",
+        {"l_layers": 2, "r_layers": 1, "x_layers": 1, "visual_feat_dim": 12},
         note="its cross attention modules run twice a layer, in both directions",
     ),
     "mobilebert": Expected(
@@ -261,7 +261,7 @@ TYPES: dict[str, Expected] = {
         {"attention_window": 4, "max_encoder_position_embeddings": 96, "max_decoder_position_embeddings": 96},
         own="bands",
     ),
-    "longt5": Expected("text", CAUSAL, {"local_radius": 3}, own="blocks"),
+    "longt5": Expected("text", CAUSAL, {"local_radius": 3}),
     "pegasus_x": Expected(
         "text", CAUSAL,
         {"block_size": 8, "num_global_tokens": 3},
@@ -600,10 +600,6 @@ def _boxes(given: Given, noise: Callable[..., Tensor]) -> Given:
     return given | {"bbox": noise(LENGTH, 4).sigmoid()}
 
 
-def _regions(given: Given, noise: Callable[..., Tensor]) -> Given:
-    return given | {"visual_feats": noise(7, 12), "visual_pos": noise(7, 4)}
-
-
 def _flat_patches(given: Given, noise: Callable[..., Tensor]) -> Given:
     patches = noise(PATCHES, 3 * 8 * 8)
     sizes = torch.full((len(patches), 2), 4)
@@ -620,16 +616,10 @@ def _frames(_: Given, noise: Callable[..., Tensor]) -> Given:
     return {"input_values": noise(LENGTH, 32), "decoder_input_values": noise(DECODER_LENGTH, 32)}
 
 
-def _vectors(_: Given, noise: Callable[..., Tensor]) -> Given:
-    return {"inputs": noise(LENGTH, 32)}
-
-
 #: What some types want beside, or instead.
 EXTRA: dict[str, Callable[[Given, Callable[..., Tensor]], Given]] = {
     "bros": _boxes,
     "udop": _boxes,
-    "lxmert": _regions,
-    "perceiver": _vectors,
     "siglip2": _flat_patches,
     "siglip2_vision_model": _flat_patches,
     "speecht5": _frames,
@@ -661,18 +651,6 @@ def spread_by_hand(band: Tensor) -> Tensor:
     return whole
 
 
-def unfold_by_hand(blocks: Tensor, length: int) -> Tensor:
-    """Put each probability of a block, which sees its neighbours too, in the column of its key."""
-    batch, _, heads, size, seen = blocks.shape
-    whole = torch.zeros(batch, heads, length, length)
-    for query in range(length):
-        for place in range(seen):
-            key = (query // size - 1) * size + place
-            if 0 <= key < length:
-                whole[:, :, query, key] = blocks[:, query // size, :, query % size, place]
-    return whole
-
-
 def own_maps(name: str, model: PreTrainedModel, given: Given) -> Maps:
     """Give a model's own maps, each with its kind: those of the encoder, of the decoder, and across.
 
@@ -689,7 +667,7 @@ def maps_by_tower(name: str, model: PreTrainedModel, given: Given) -> dict[str, 
         return {"": []}
     if known.own == "hooks":
         found = hooked_maps(twin, given)
-        return {tower: _sorted([one for one in found if one[0].startswith(tower)]) for tower in towers}
+        return {tower: [("encoder", rows) for at, rows in found if at.startswith(tower)] for tower in towers}
     if known.own == "mean":
         return {"": [("encoder", rows) for rows in maps_of_every_head(twin, given)]}
     output = run(twin, given, output_attentions=True)
@@ -697,12 +675,6 @@ def maps_by_tower(name: str, model: PreTrainedModel, given: Given) -> dict[str, 
     return {
         tower: _maps_of(outputs[tower], known, stacks in {CAUSAL, HYBRID}) for tower, stacks in towers.items()
     }
-
-
-def _sorted(found: list[tuple[str, Tensor]]) -> Maps:
-    """Name the kinds of maps of modules, those across last."""
-    kinds = [("cross" if "visual_attention" in place else "encoder", rows) for place, rows in found]
-    return sorted(kinds, key=lambda pair: pair[0] == "cross")
 
 
 def _tower_output(output: Any, tower: str) -> Any:
@@ -744,7 +716,7 @@ def _whole(kind: str, rows: Tensor, known: Expected) -> Tensor:
         return rows.softmax(-1)
     if kind == "encoder" and known.own == "bands":
         return spread_by_hand(rows)
-    return unfold_by_hand(rows, LENGTH) if kind == "encoder" and known.own == "blocks" else rows
+    return rows
 
 
 def hooked_maps(model: Any, given: Given) -> list[tuple[str, Tensor]]:

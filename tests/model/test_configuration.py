@@ -77,7 +77,7 @@ def test_weights_behind_a_prefix(folder):
     ("name", "options", "said"),
     [
         ("", {}, "neither a folder here nor a possible name"),
-        ("a" * 10_000, {}, "(10,002 letters) is neither a folder here nor a possible name"),
+        ("a" * 10_000, {}, "is neither a folder here nor a possible name"),
         ("/nowhere/at/all", {}, "There is no folder"),
         ("LOOP", {}, "There is no folder"),
         ("demo", {"adapter": "x"}, "--adapter: choose one of the adapters in demo, which are none"),

@@ -207,15 +207,6 @@ def test_verified_or_refused(name: str):
 
 #: Types that take pad tokens for padding where they are given no mask.
 GUESSING = {"flaubert", "t5gemma", "xlm"}
-#: Given a mask of ones, they see earlier tokens only under eager attention, and all under sdpa, the default.
-DISAGREEING = {"aimv2", "aimv2_text_model"}
-READ_TEXT = [
-    name
-    for name in VERIFIED
-    if {*every_type.TYPES[name].modality.split("+")} in ({"text"}, {"text", "image"})
-]
-
-
 #: The classes with a head that a type is saved as, the first that it has; those of decoders lack an encoder.
 HEADED = (
     modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
@@ -258,31 +249,15 @@ def test_saved_with_its_head_and_read_without(name: str, tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", slow_but({"bert", "llama", "t5"} | GUESSING | DISAGREEING, READ_TEXT))
+@pytest.mark.parametrize("name", sorted({"bert", "t5", *GUESSING}))
 def test_a_text_that_spells_out_pad_tokens(name: str):
-    """It is read as the model reads it with all that its tokenizer gives, which is a mask of ones."""
-    if name not in CONFIG_MAPPING:
-        pytest.skip("not in this transformers")
-    found, architecture = examined(name)[0]
-    assert ("attention_mask" in found.inputs({"input_ids": torch.ones(1, 2).long()})) == (name in GUESSING)
-    spelled = "word7 [PAD] word11 [CLS] word90 word23 [PAD] [PAD] [CLS] word5 word31 word18 [PAD]"
-    given = dict(tokenizer()([spelled] * 2, return_tensors="pt"))
-    given.pop("token_type_ids", None)
-    ids = given["input_ids"]
-    assert {0, 2} <= {*ids[0].tolist()}
-    if found.decodes:
-        given["decoder_input_ids"] = ids.roll(1, 1)
-    if "bbox" in found.inputs(given):
-        given["bbox"] = found.inputs(given)["bbox"]
-    others = {key: value for key, value in every_type.inputs(name, found.model).items() if key not in given}
-    unmasked = {key: value for key, value in given.items() if key != "attention_mask"}
-    expected = own_of(found, architecture, (unmasked if name in DISAGREEING else given) | others)
-    maps, states = read_maps(found, architecture.way, unmasked)
-    assert max(map(apart, maps, expected)) < 2e-4
-    if not found.encoder_only:
-        with torch.inference_mode():
-            own = found.body(**given, **({"use_cache": False} if "use_cache" in found.inputs({}) else {}))[0]
-        assert apart(states, own) < 1e-4 * float(own.abs().max())
+    """It is read as the model reads it with a mask of ones, which is what its tokenizer gives."""
+    found, _ = examined(name)[0]
+    given = every_type.inputs(name, found.model)
+    given["input_ids"][:, 2::3] = 0
+    with torch.inference_mode():
+        expected = found.body(**given, attention_mask=torch.ones_like(given["input_ids"]), use_cache=False)
+    assert apart(found.forward(given), expected[0]) < 1e-4 * float(expected[0].abs().max())
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -295,7 +270,7 @@ def test_gates(name: str):
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
     for found, architecture in examined(name):
-        assert "one of 0.5 does" in check_gates(found, architecture).evidence
+        assert "a lower one does" in check_gates(found, architecture).evidence
 
 
 #: What commands and options read of a model beside its attention.

@@ -1,6 +1,5 @@
 """Weights and a configuration that speak of different models: said in a sentence, or refused in one."""
 
-import copy
 import json
 import shutil
 from collections.abc import Callable
@@ -9,13 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from transformers import BertForMaskedLM
 
 import attnprobe
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
-from attnprobe.model.configuration import describe_unread_layers
-from attnprobe.model.load import load_checkpoint
-from attnprobe.model.task_heads import MASKED_LM
+from attnprobe.model.load import describe_unread_layers, load_checkpoint
 
 Saved = Callable[[str], Path]
 
@@ -56,20 +52,6 @@ def test_nothing_is_said_of_a_checkpoint_that_is_whole(saved: Saved, name: str):
     assert load_checkpoint(str(saved(name))).remarks == ()
 
 
-def test_with_a_task_head(tiny: Callable[[str], Any], tmp_path: Path):
-    """The names of weights then begin with that of the base model; of the head itself nothing is said."""
-    base, tokenizer = tiny("bert")
-    BertForMaskedLM(copy.deepcopy(base.config)).save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    assert load_checkpoint(str(tmp_path)).remarks == ()
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"num_hidden_layers": 2}))
-    for heads in ((), (MASKED_LM,)):
-        found = load_checkpoint(str(tmp_path), heads=heads)
-        assert (found.head is None) == (not heads)
-        assert "leaves out 2" in found.remarks[0]
-
-
 class TestOrdinary:
     """Weights without a place that are no layers of attention."""
 
@@ -98,25 +80,19 @@ class TestOrdinary:
         assert describe_unread_layers(model, keys) == ()
 
 
-class TestSaid:
-    """Wherever such a checkpoint is asked, its user is told."""
-
-    def test_census(self, edited: Callable[..., Path], saved: Saved):
-        texts = ["the river bank was slow", "a bird ran"]
-        with pytest.warns(AttnprobeWarning, match="leaves out 2"):
-            table = attnprobe.census(str(edited("bert", num_hidden_layers=2)), texts)
-        whole = attnprobe.census(str(saved("bert")), texts)
-        np.testing.assert_allclose(table["entropy"], whole["entropy"][: 2 * 4], atol=1e-6)
+def test_a_census_says_so(edited: Callable[..., Path], saved: Saved):
+    texts = ["the river bank was slow", "a bird ran"]
+    with pytest.warns(AttnprobeWarning, match="leaves out 2"):
+        table = attnprobe.census(str(edited("bert", num_hidden_layers=2)), texts)
+    whole = attnprobe.census(str(saved("bert")), texts)
+    np.testing.assert_allclose(table["entropy"], whole["entropy"][: 2 * 4], atol=1e-6)
 
 
-class TestNoTokenizer:
-    """What transformers makes up from nothing is no tokenizer."""
-
-    @pytest.mark.parametrize("left", [[], ["tokenizer_config.json"]])
-    def test_refused(self, saved: Saved, tmp_path: Path, left: list[str]):
-        for name in ("config.json", "model.safetensors", *left):
-            shutil.copy(saved("bert") / name, tmp_path / name)
-        if left:
-            (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
-        with pytest.raises(AttnprobeError, match=r"no tokenizer that loads \(such as .* copy the files"):
-            load_checkpoint(str(tmp_path))
+@pytest.mark.parametrize("left", [[], ["tokenizer_config.json"]])
+def test_what_transformers_makes_up_is_no_tokenizer(saved: Saved, tmp_path: Path, left: list[str]):
+    for name in ("config.json", "model.safetensors", *left):
+        shutil.copy(saved("bert") / name, tmp_path / name)
+    if left:
+        (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    with pytest.raises(AttnprobeError, match=r"no tokenizer that loads \(such as .* copy the files"):
+        load_checkpoint(str(tmp_path))

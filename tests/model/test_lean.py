@@ -44,19 +44,17 @@ import torch._dynamo.convert_frame
     assert ran("lean.install()", after)["csv"] == usual["csv"]
 
 
-@pytest.mark.parametrize("installed", [True, False])
-def test_circles_are_looked_for_as_usual_once_a_model_is_loaded(installed: bool):
-    before = "lean.install()" if installed else ""
-    script = f"""
+def test_circles_are_looked_for_as_usual_once_a_model_is_loaded():
+    script = """
 import gc
 usual = gc.get_threshold()
 from attnprobe.model import lean
-{before}
-assert (gc.get_threshold() != usual) is {installed}
+lean.install()
+assert gc.get_threshold() != usual
 from attnprobe.model.load import load_checkpoint
 load_checkpoint("demo")
 assert gc.get_threshold() == usual
-assert (gc.get_freeze_count() > 100_000) is {installed}
+assert gc.get_freeze_count() > 100_000
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -18,11 +17,9 @@ from transformers import (
 )
 from transformers.activations import ACT2FN
 
-from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import Way
 from attnprobe.model.relevance import Relevance
-from attnprobe.model.removing import remove_heads
 
 Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 LAYERS, HEADS = 3, 4
@@ -173,17 +170,6 @@ def test_is_value_times_gradient_of_what_the_head_gives(tiny: Tiny, name: str):
     way = Way.TAP if name == "deberta-v2" else Way.REGISTRY
     found = relevance(model, ids, way)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
-
-
-def test_a_head_that_gives_nothing(tiny: Tiny):
-    """It has no relevance; the others of its layer still have."""
-    model, tokenizer = tiny("bert")
-    keep = np.ones((LAYERS, HEADS), bool)
-    keep[1, 2] = False
-    cut = remove_heads(Checkpoint("bert", model, tokenizer), keep).model
-    found = relevance(cut, some_ids(tokenizer))
-    assert not found[:, 1, 2].any()
-    assert (found[:, torch.from_numpy(keep)] != 0).all()
 
 
 # Against lxt

@@ -107,23 +107,6 @@ def test_heads_that_transformers_4_removed(
     assert architecture.standing.tolist() == expected
 
 
-def test_a_table_of_removed_heads(saved: Callable[[str], Path], tmp_path: Path):
-    """Heads that are there have their own numbers, and the others no rows."""
-    shutil.copytree(saved("bert"), tmp_path / "cut")
-    shutil.copytree(saved("bert"), tmp_path / "silent")
-    remove_heads(tmp_path / "cut", "bert", GONE)
-    silence_heads(tmp_path / "silent", "bert", GONE)
-    texts = ["the dog ran to the water .", "is it late ?"]
-    cut, silent = (attnprobe.entropy(str(tmp_path / part), texts) for part in ("cut", "silent"))
-    there, whole = (
-        dict(zip(zip(table["layer"], table["head"], strict=True), table["entropy"], strict=True))
-        for table in (cut, silent)
-    )
-    assert whole.keys() - there.keys() == {(0, 0), (0, 2), (1, 1)}
-    assert [there[head] for head in there] == pytest.approx([whole[head] for head in there], abs=1e-6)
-    assert cut.provenance["architecture"]["removed"] == ((0, 0), (0, 2), (1, 1))
-
-
 @pytest.mark.parametrize(
     ("name", "gone"),
     [("t5", {"0": [1]}), *(("bert", gone) for gone in ({"9": [1]}, {"0": [77]}, {"0": [0, 1, 2, 3]}, [1]))],

@@ -1,12 +1,12 @@
 """Resumed passes against whole ones, and nothing left behind."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from left_as_found import state
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.model.reading.gates import gate_attention
@@ -67,31 +67,22 @@ def test_resumed_equals_whole(tiny: Tiny, name: str):
                 assert torch.equal(encoder(input_ids=ids)[0], expected[-1])  # whole again
 
 
-def left(encoder: nn.Module) -> list[Any]:
-    return [
-        (name, module.__dict__.get("forward"), len(module._forward_pre_hooks), len(module._forward_hooks))
-        for name, module in encoder.named_modules()
-    ]
-
-
-@pytest.mark.parametrize("name", ["bert", "albert"])
-def test_forwards_are_put_back(tiny: Tiny, name: str):
-    model, tokenizer = tiny(name)
-    encoder = copy.deepcopy(model)
+def test_forwards_are_put_back(copied: Tiny):
+    """Also those that stood before a module already, and after an exception."""
+    encoder, tokenizer = copied("bert")
     ids = some_ids(tokenizer)
     sites = sites_of(encoder, ids)
     block = encoder.get_submodule(sites[0])
-    own = block.forward
-    block.__dict__["forward"] = own  # someone was here before
-    before = left(encoder)
+    vars(block)["forward"] = block.forward
+    before = state(encoder)
     with gate_attention(encoder) as gates:
-        replay = BatchReplay(encoder, gates)
+        inside, replay = state(encoder), BatchReplay(encoder, gates)
         with pytest.raises(RuntimeError), replay.watch(sites):  # noqa: PT012
-            assert left(encoder) != before
             with replay.record():
                 encoder(input_ids=ids)
             with replay.resume_at(1):
                 gates.rows = {1: torch.ones(5, HEADS)}  # for a batch of another size
                 encoder(input_ids=ids)
         assert (gates.replayed, gates.sites.first, gates.recording) == ({}, 0, False)
-    assert left(encoder) == before
+        assert state(encoder) == inside
+    assert state(encoder) == before

@@ -85,20 +85,11 @@ def test_handed_over(saved: Saved):
 
 
 @needs_accelerate
-class TestCommands:
-    """The option of the command line."""
-
-    def test_not_written(self, saved: Saved, tmp_path: Path):
-        with pytest.raises(AttnprobeError, match=r"spread over several devices"):
-            attnprobe.prune(
-                str(saved("bert")),
-                TEXTS,
-                objective="representation",
-                save=tmp_path / "pruned",
-                share=0.3,
-                device_map=PARTS["bert"],
-            )
-        assert not (tmp_path / "it").exists()
+def test_not_written(saved: Saved, tmp_path: Path):
+    options: dict[str, Any] = {"objective": "representation", "share": 0.3, "device_map": PARTS["bert"]}
+    with pytest.raises(AttnprobeError, match=r"spread over several devices"):
+        attnprobe.prune(str(saved("bert")), TEXTS, save=tmp_path / "pruned", **options)
+    assert not (tmp_path / "pruned").exists()
 
 
 class TestRefused:

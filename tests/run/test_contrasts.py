@@ -167,7 +167,7 @@ def test_documents_and_columns_by_name(tiny):
     with tokenise(checkpoint, documents(pairs, **named), CorpusOptions(), contrasts="class") as found:
         assert found.batches.documents.tolist() == [0, 1, 0, 2]
         assert (found.batches.clusters >= 0).tolist() == [True, False, True, False]
-        assert [one.answer for one in found.batches.readouts] == [1, 0, 1, 1]
+        assert [one.answer for one in found.readouts] == [1, 0, 1, 1]
         batch = found.batches.read(found.batches.members)
         assert batch.baseline is not None
         words = tokenizer.batch_decode(batch.baseline.ids, skip_special_tokens=True)

@@ -7,7 +7,7 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2LMHeadMode
 
 import attnprobe
 from attnprobe.corpus.tokenizer import Frame
-from attnprobe.model.check.unembedding import find_unembedding
+from attnprobe.model.check.projections import find_unembedding
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.repeated import RepeatedTokens
 

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.batches import ContrastBatches
 from attnprobe.errors import DataError
 from attnprobe.intervention.objectives.classification import Classes
 from attnprobe.intervention.objectives.language_modelling import read_tokens
 from attnprobe.intervention.objectives.objective import Answer, Objective, upcast
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.contrasts import Reads
+from attnprobe.run.contrasts import Readout, Reads
 
 
 class ContrastMeasure(Objective):
@@ -36,9 +35,9 @@ class ContrastMeasure(Objective):
     unit: ClassVar[str] = "nats"
 
     def __init__(
-        self, checkpoint: Checkpoint, batches: ContrastBatches, targets: Sequence[list[int]]
+        self, checkpoint: Checkpoint, readouts: Sequence[Readout], targets: Sequence[list[int]]
     ) -> None:
-        self.checkpoint, self.targets, readouts = checkpoint, targets, batches.readouts
+        self.checkpoint, self.targets = checkpoint, targets
         self.places = np.array([readout.places for readout in readouts], np.int64)
         pairs = [[self.number(each) for each in (readout.answer, readout.other)] for readout in readouts]
         self.answers, self.seconds = np.array(pairs, np.int64).T

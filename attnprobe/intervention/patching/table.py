@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.corpus.batch import TokenisedTexts
-from attnprobe.corpus.batches import ContrastBatches
+from attnprobe.corpus.batches import Batches
 from attnprobe.corpus.document import Contrast, Document
 from attnprobe.corpus.source import EMBEDDED
 from attnprobe.errors import DataError, ModelError, UsageError
@@ -113,7 +113,7 @@ def bind_pairs(
         progress=run.progress,
     ) as corpus:
         assert isinstance(corpus, ContrastCorpus)
-        objective = measure(checkpoint, corpus.batches, corpus.targets)
+        objective = measure(checkpoint, corpus.readouts, corpus.targets)
         data = TaskData(model, corpus, objective, run, corpus.workers)
         with data.hold(session, options, measure=objective.described, pairs=corpus.counts) as held:
             yield held
@@ -206,7 +206,8 @@ def adjust_tests(p: Floats, tested: NDArray[np.bool_], correction: Correction) -
 def name_tokens(data: TaskData, plan: PatchPlan, positions: int) -> list[list[str | None]]:
     """Name the token at each position of each layer that most pairs have there; None where they differ."""
     batches, checkpoint = data.corpus.batches, data.model.checkpoint
-    assert isinstance(batches, ContrastBatches)
+    assert isinstance(batches, Batches)
+    assert batches.corrupted is not None
 
     def name_side(side: TokenisedTexts, tokenizer: Any) -> list[str | None]:
         rows = [side.store.ids(int(member)).tolist() for member in batches.members]

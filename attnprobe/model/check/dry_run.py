@@ -2,34 +2,31 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.attention.kinds import PARTS, Kind, infer_kind
 from attnprobe.corpus.batch import find_sight
 from attnprobe.corpus.media import BOTH
-from attnprobe.model.check.architecture import Architecture, describe_skipped_layers, find_attending_layers
-from attnprobe.model.check.places import find_grid
-from attnprobe.model.check.reference import (
-    OTHER_STATES,
-    Reference,
-    find_largest,
-    measure_row_sum_error,
-    run_untouched,
-)
+from attnprobe.errors import first_line
+from attnprobe.model.check.architecture import Architecture, find_attending_layers, find_layer_kinds
 from attnprobe.model.check.trace import (
     draw_probe_inputs,
+    find_grid,
     find_tolerance,
     relative_difference,
-    token_error,
+    run_twice,
     trace_pass,
 )
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.private import get_attn_implementation
 from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.quirks import (
     HEAD_WIDTHS,
@@ -37,15 +34,48 @@ from attnprobe.model.quirks import (
     UnsupportedModelError,
     count_stated_layers,
     force_full_attention,
+    has_map,
     list_reading_warnings,
     pick_shown,
     refuse_by_name,
+    take_outputs,
 )
+from attnprobe.model.reading.blocks import spread_maps
 from attnprobe.model.reading.gates import gate_attention
-from attnprobe.model.reading.ways import Way, evaluation_mode
+from attnprobe.model.reading.ways import Form, Way, evaluation_mode, switch_attention
 
 #: What is said of a way by which nothing comes.
 NO_LAYER = "no attention was found"
+#: What is said of a model whose eager attention is another than that which it runs by itself.
+OTHER_STATES = (
+    "its own eager maps come with other hidden states: what is measured is the attention that it runs by "
+    "itself, and not its eager attention"
+)
+#: What a model may give, the last two as WavLM does, and as SqueezeBERT and ProphetNet.
+OWN, MEANS = "model's own eager maps", "mean over heads that the model gives as its own"
+SCORES = "softmax of the scores that the model gives as its own"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What each way is held against.
+
+    Attributes:
+        inputs: Two short sequences.
+        untouched: The hidden states of the untouched model.
+        steady: Whether it came out of its passes as it went in, so that threads may share it.
+        maps: Those that it returns itself under eager attention, of the layers of each kind; of None, where
+            no decoder is beside an encoder.
+        source: What they are.
+        absence: Why there are none.
+    """
+
+    inputs: dict[str, Tensor]
+    untouched: Tensor
+    steady: bool
+    maps: dict[Kind | None, list[Tensor]] = field(default_factory=dict)
+    source: str = OWN
+    absence: str = ""
 
 
 def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
@@ -71,261 +101,197 @@ def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
 def inspect(checkpoint: Checkpoint) -> Architecture:
     """Run the model on two short sequences and verify that its attention is read rightly.
 
-    The ways to attention are tried one after the other. One is accepted only if every layer was read,
-    the hidden states agree with the untouched model, rows sum to 1, and the maps equal those of eager
-    attention where the model gives them.
+    Of the ways to attention, the first is taken by which every layer is read, the hidden states agree with
+    the untouched model, rows sum to 1, and maps equal those of eager attention where the model gives them.
 
     Raises:
         UnsupportedModelError: With the first check that failed on each way.
     """
-    name, failures = checkpoint.model_type, dict[str, list[str]]()
+    name, failures = checkpoint.model_type, list[str]()
     refuse_by_name(name)
     with force_full_attention(checkpoint.body) as warnings, evaluation_mode(checkpoint.body):
-        inputs = draw_probe_inputs(checkpoint)
-        known = run_untouched(checkpoint, inputs)
+        known = run_untouched(checkpoint)
         for way in Way:
             try:
-                return _inspect_way(checkpoint, inputs, known, way, warnings)
+                return _inspect_way(checkpoint, known, way, warnings)
             except AttentionSinkError as error:
                 # Another way would show rows that sum to 1, and not what becomes of them.
                 raise AttentionSinkError(name) from error
             except UnsupportedModelError as error:
-                failures.setdefault(error.reason, []).append(way)
-    if len(failures) > 1:
-        failures.pop(NO_LAYER, None)
-    if len(failures) == 1 and NO_LAYER not in failures:
-        raise UnsupportedModelError(name, next(iter(failures)))
-    reasons = (f"{reason} ({', '.join(ways)})" for reason, ways in failures.items())
+                failures.append(error.reason)
+    reasons = [reason for reason in dict.fromkeys(failures) if reason != NO_LAYER] or [NO_LAYER]
     raise UnsupportedModelError(name, "; ".join(reasons))
 
 
 def _inspect_way(
-    checkpoint: Checkpoint,
-    inputs: Mapping[str, Tensor],
-    known: Reference,
-    way: Way,
-    warnings: tuple[str, ...],
+    checkpoint: Checkpoint, known: Reference, way: Way, warnings: tuple[str, ...]
 ) -> Architecture:
-    name, tolerance, kept = checkpoint.model_type, find_tolerance(checkpoint), checkpoint.kept
-    trace = trace_pass(checkpoint, inputs, way)
-    maps, called = trace.maps, tuple(trace.sites.called)
+    inputs, name, body, kept = known.inputs, checkpoint.model_type, checkpoint.body, checkpoint.kept
+    tolerance, trace = find_tolerance(checkpoint), trace_pass(checkpoint, inputs, way)
+    maps, sites = [seen["maps"] for seen in trace.layers], tuple(trace.sites.called)
     if not maps:
         raise UnsupportedModelError(name, NO_LAYER)
-    check_tokens(name, inputs, maps)
-    if trace.sites.sunk:
-        warnings += ("what goes to its learned sinks is left out, and rows are over the tokens alone",)
-    if way is Way.TAP and not known.maps and trace.sites.computed < len(called):
+    if way is Way.TAP and not known.maps and trace.sites.computed < len(sites):
         raise UnsupportedModelError(name, f"what was tapped can't be checked, since {known.absence}")
-    evidence = [
-        _check_hidden_states(name, trace.hidden, known, tolerance),
-        check_row_sums(name, maps, tolerance),
-    ]
-    shapes = {rows.shape[2:] for rows in maps}
-    uneven = checkpoint.modality == "image" and (
-        len(shapes) > 1 or any(len({*shape}) > 1 for shape in shapes)
-    )
-    sight = Sight((Kind.ENCODER,) * len(maps))
-    if not uneven:
-        sight = _find_sight(checkpoint, inputs, maps)
-        _check_head_counts(name, [rows.shape[1] for rows in maps], kept)
-    evidence += _check_layers(checkpoint, sight.kinds)
-    numbers = _check_numbers(checkpoint, called)
-    if numbers:
-        warnings += (describe_skipped_layers(checkpoint.body.config.get_text_config()),)
-    if known.absence == OTHER_STATES:
-        warnings += (OTHER_STATES,)
-    else:
-        evidence.append(_check_against_own(checkpoint, known, maps, sight.kinds))
-    if way is Way.TAP:
-        evidence.append(_check_mixing(checkpoint, inputs, known, maps))
-    evidence += sight.evidence
-    grid = None
-    if checkpoint.modality not in {"text", BOTH} and {*sight.kinds} == {Kind.ENCODER} and not uneven:
-        grid = find_grid(checkpoint, inputs, called[0])
-    if grid is not None:
-        within = f"the first of them token {grid.first} of {maps[0].shape[3]}"
-        evidence.append(f"{grid.rows} x {grid.columns} patches, {within}")
-    elif checkpoint.modality == "image":
-        where = "differ from layer to layer" if uneven else "are no patches in rows"
-        warnings += (f"its tokens {where}, so that columns about places are empty",)
-    warnings += list_reading_warnings(checkpoint.body, checkpoint.inputs(inputs))
-    return Architecture(
-        model_type=name,
-        layers=len(maps),
-        heads=max(rows.shape[1] for rows in maps) if kept is None else kept.shape[1],
-        head_width=_find_head_width(checkpoint, called[0], maps[0].shape[1]),
-        way=way,
-        evidence=tuple(evidence),
-        warnings=warnings,
-        sites=called,
-        kinds=sight.kinds,
-        positions=max(max(rows.shape[2:]) for rows in maps),
-        layer_heads=tuple(rows.shape[1] for rows in maps) if uneven else (),
-        grid=grid,
-        numbers=numbers,
-        removed=checkpoint.removed,
-        joined=sight.joined,
-        threaded=known.steady,
-    )
-
-
-def check_tokens(name: str, inputs: Mapping[str, Tensor], maps: Sequence[Tensor]) -> None:
-    """Refuse maps that are not of tokens for tokens; those that a model makes of an image may change."""
-    source, targets = (
-        inputs[name].shape[1] if name in inputs else None for name in ("input_ids", "decoder_input_ids")
-    )
-    if source is None and targets is None:
-        return
-    source = source or maps[0].shape[3]
-    for rows in maps:
-        if rows.shape[2:] not in {(source, source), (targets, targets), (targets, source)}:
-            raise token_error(name, *rows.shape[2:])
-
-
-def _check_hidden_states(name: str, captured: Tensor, known: Reference, tolerance: float) -> str:
-    """Refuse a way of reading under which the model computes something else."""
-    difference = relative_difference(captured, known.untouched)
+    difference = relative_difference(trace.hidden, known.untouched)
     if not difference <= tolerance:
         reason = f"hidden states under capture differ from its own by {difference:.1e}"
         raise UnsupportedModelError(name, reason)
-    return f"hidden states agree with the untouched model (relative difference {difference:.1e})"
+    evidence = [
+        f"hidden states agree with the untouched model (relative difference {difference:.1e})",
+        check_maps(name, inputs, maps, tolerance),
+    ]
+    counts, shapes = [rows.shape[1] for rows in maps], {rows.shape[2:] for rows in maps}
+    uneven = checkpoint.modality == "image" and (len(shapes) > 1 or any(len({*one}) > 1 for one in shapes))
+    kinds, joined = (Kind.ENCODER,) * len(maps), False
+    if not uneven:
+        kinds, joined = _find_sight(checkpoint, inputs, maps)
+        if counts != (counts[:1] * len(maps) if kept is None else np.maximum(kept.sum(1), 1).tolist()):
+            reason = f"its layers have {counts} heads, which no record says; give a pruned one's folder"
+            raise UnsupportedModelError(name, reason)
+    numbers = () if checkpoint.decodes else find_attending_layers(body.config.get_text_config())
+    evidence += _check_layers(checkpoint, kinds, numbers, sites)
+    if known.maps:
+        evidence.append(_check_against_own(checkpoint, known, maps, kinds))
+    elif known.absence != OTHER_STATES:
+        evidence.append(known.absence)
+    if way is Way.TAP:
+        evidence.append(_check_mixing(checkpoint, known, maps))
+    if trace.sites.sunk:
+        warnings += ("what goes to its learned sinks is left out, and rows are over the tokens alone",)
+    warnings += list_reading_warnings(body, checkpoint.inputs(inputs))
+    grid = None
+    if checkpoint.modality not in {"text", BOTH} and {*kinds} == {Kind.ENCODER} and not uneven:
+        grid = find_grid(checkpoint, inputs, sites[0])
+    if grid is not None:
+        within = f"the first of them token {grid.first} of {maps[0].shape[3]}"
+        evidence.append(f"{grid.rows} x {grid.columns} patches, {within}")
+    if isinstance(checkpoint.processor, SeeingProcessor):
+        image = checkpoint.processor.is_image(inputs["input_ids"])[0]
+        counted = f"{int(image.sum())} of {len(image)} tokens stand for the image"
+        evidence.append(f"{counted}{', which see each other' * joined}; {checkpoint.processor.described}")
+    architecture = Architecture(
+        model_type=name,
+        layers=len(maps),
+        heads=max(counts) if kept is None else kept.shape[1],
+        head_width=_find_head_width(checkpoint, sites[0], counts[0]),
+        way=way,
+        evidence=tuple(evidence),
+        sites=sites,
+        kinds=kinds,
+        positions=max(max(rows.shape[2:]) for rows in maps),
+        layer_heads=tuple(counts) if uneven else (),
+        grid=grid,
+        numbers=numbers,
+        removed=checkpoint.removed,
+        joined=joined,
+        threaded=known.steady,
+    )
+    return replace(architecture, warnings=(*warnings, *_list_warnings(checkpoint, architecture, known)))
 
 
-def check_row_sums(name: str, maps: Iterable[Tensor], tolerance: float) -> str:
-    """Refuse rows that are no distributions."""
-    off = measure_row_sum_error(maps)
+def _list_warnings(checkpoint: Checkpoint, architecture: Architecture, known: Reference) -> Iterator[str]:
+    if architecture.numbers:
+        kinds = find_layer_kinds(checkpoint.body.config.get_text_config())
+        others = Counter(kind.removesuffix("_layer") for kind in kinds if not has_map(kind))
+        listed = ", ".join(f"{number} {kind}" for kind, number in others.items())
+        yield f"layers without an attention map are left out: {listed}"
+    if known.absence == OTHER_STATES:
+        yield OTHER_STATES
+    if checkpoint.modality == "image" and architecture.grid is None:
+        where = "differ from layer to layer" if architecture.layer_heads else "are no patches in rows"
+        yield f"its tokens {where}, so that columns about places are empty"
+
+
+def check_maps(name: str, inputs: Mapping[str, Tensor], maps: Sequence[Tensor], tolerance: float) -> str:
+    """Refuse maps that are not of tokens for tokens, and rows that are no distributions."""
+    lengths = {inputs[key].shape[1] for key in ("input_ids", "decoder_input_ids") if key in inputs}
+    if "input_ids" not in inputs:  # how many tokens it makes of an image, nobody says, and they may change
+        lengths |= {maps[0].shape[3]} if lengths else {size for rows in maps for size in rows.shape[2:]}
+    for queries, keys in (rows.shape[2:] for rows in maps):
+        if not {queries, keys} <= lengths:
+            reason = f"it does not attend from tokens to tokens (maps of {queries} x {keys} tokens were read)"
+            raise UnsupportedModelError(name, reason)
+    off = float(torch.stack([(rows.cpu().double().sum(-1) - 1).abs().max() for rows in maps]).max())
     if not off <= tolerance:
         raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
     return f"every attention row sums to 1 (largest error {off:.1e})"
 
 
-def _check_head_counts(name: str, counts: list[int], kept: NDArray[np.bool_] | None) -> None:
-    if kept is not None and counts != np.maximum(kept.sum(1), 1).tolist():
-        reason = f"its layers have {counts} heads, which is not what its record says"
-        raise UnsupportedModelError(name, reason)
-    if kept is None and len(set(counts)) > 1:
-        reason = "its layers have different numbers of heads; of a physically pruned one, give the folder"
-        raise UnsupportedModelError(name, reason)
-
-
-@dataclass(frozen=True)
-class Sight:
-    """What the tokens of each layer see; whether those of an image see each other in a decoder."""
-
-    kinds: tuple[Kind, ...]
-    joined: bool = False
-    evidence: tuple[str, ...] = ()
-
-
-def _find_sight(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], maps: Sequence[Tensor]) -> Sight:
-    """Infer it from maps; refuse a decoder that sees later tokens, but for those of its own image."""
-    name, processor = checkpoint.model_type, checkpoint.processor
-    if isinstance(processor, SeeingProcessor):
-        image = processor.is_image(inputs["input_ids"])
-        kinds, joined = infer_sight(name, maps, image)
-        sees = ", which see each other" if joined else ""
-        number = f"{int(image[0].sum())} of {image.shape[1]}"
-        return Sight(kinds, joined, (f"{number} tokens stand for the image{sees}; {processor.described}",))
-    targets = inputs["decoder_input_ids"].shape[1] if checkpoint.decodes else None
-    kinds = tuple(infer_kind(rows, targets=targets) for rows in maps)
-    if any(kind is Kind.DECODER and rows.triu(1).any() for rows, kind in zip(maps, kinds, strict=True)):
-        raise UnsupportedModelError(name, "its decoder sees later tokens, which is not expected of one")
-    return Sight(kinds)
-
-
-def infer_sight(name: str, maps: Sequence[Tensor], image: Tensor) -> tuple[tuple[Kind, ...], bool]:
-    """Infer what tokens see where some are those of an image: all, or what came before, or their own image.
-
-    Args:
-        name: The type of the model, for errors.
-        maps: Of each layer.
-        image: The tokens of the image, (batch, position).
+def _find_sight(
+    checkpoint: Checkpoint, inputs: Mapping[str, Tensor], maps: Sequence[Tensor]
+) -> tuple[tuple[Kind, ...], bool]:
+    """Infer what tokens see; refuse a decoder that sees later tokens, but for those of its own image.
 
     Returns:
         The kind of each layer; whether the tokens of an image see each other in a decoder.
     """
-    place = torch.arange(image.shape[1], device=image.device)
-    beyond = (place > find_sight(image)[..., None])[:, None]
-    ahead = [rows.to(beyond.device).triu(1) for rows in maps]
-    kinds = tuple(Kind.ENCODER if bool((rows * beyond).any()) else Kind.DECODER for rows in ahead)
-    decoders = [bool(rows.any()) for rows, kind in zip(ahead, kinds, strict=True) if kind is Kind.DECODER]
-    if len(set(decoders)) > 1:
-        raise UnsupportedModelError(name, "tokens of an image see each other in some of its layers only")
-    return kinds, any(decoders)
-
-
-def _check_layers(checkpoint: Checkpoint, kinds: Sequence[Kind]) -> list[str]:
-    """Refuse another number of layers than the configuration says, of each kind."""
-    counts = Counter(kinds)
-    if checkpoint.decodes:
-        config = checkpoint.model.config
-        stated = {kind: count_stated_layers(getattr(config, kind, config), kind) for kind in PARTS[:2]}
-        expected = {kind: stated[Kind.DECODER if kind is Kind.CROSS else kind] for kind in PARTS}
-        counted = [(f"{kind} ", counts[kind], expected[kind] or counts[kind]) for kind in PARTS]
+    name, ahead = checkpoint.model_type, [rows.triu(1) for rows in maps]
+    if isinstance(checkpoint.processor, SeeingProcessor):
+        sight = find_sight(checkpoint.processor.is_image(inputs["input_ids"])).to(maps[0].device)
+        beyond = (torch.arange(sight.shape[1], device=sight.device) > sight[..., None])[:, None]
+        kinds = tuple(Kind.ENCODER if bool((rows * beyond).any()) else Kind.DECODER for rows in ahead)
     else:
-        config = checkpoint.body.config.get_text_config()
-        number = len(find_attending_layers(config)) or count_stated_layers(config)
-        counted = [("", len(kinds), number or len(kinds))]
-    for of, number, expected in counted:
-        if number != expected:
-            layers = f"{number} layer{'s' * (number != 1)}"
-            reason = f"{of}attention of {layers} was read, its configuration says {expected}"
-            raise UnsupportedModelError(checkpoint.model_type, reason)
-    return [f"{of}attention of {number} of {number} layers was read" for of, number, _ in counted]
+        targets = inputs["decoder_input_ids"].shape[1] if checkpoint.decodes else None
+        kinds = tuple(infer_kind(rows, targets=targets) for rows in maps)
+    decoders = {bool(rows.any()) for rows, kind in zip(ahead, kinds, strict=True) if kind is Kind.DECODER}
+    if len(decoders) > 1 or (True in decoders and checkpoint.modality != BOTH):
+        raise UnsupportedModelError(name, "its decoder sees later tokens, which is not expected of one")
+    return kinds, True in decoders
+
+
+def _check_layers(
+    checkpoint: Checkpoint, kinds: Sequence[Kind], numbers: tuple[int, ...], sites: Sequence[str]
+) -> list[str]:
+    """Refuse another number of layers than the configuration says, of each kind, or other layers.
+
+    ``numbers`` are those of the layers that attend, where others do not; ``sites`` are the modules that
+    attended, whose names hold the numbers of their layers, unless layers share a module.
+    """
+    name, decodes, evidence = checkpoint.model_type, checkpoint.decodes, []
+    config = checkpoint.model.config if decodes else checkpoint.body.config.get_text_config()
+    for kind in PARTS if decodes else ("",):
+        part = Kind.DECODER if kind == Kind.CROSS else kind
+        number = kinds.count(kind) if kind else len(kinds)
+        stated = len(numbers) or count_stated_layers(getattr(config, part, config), part)
+        attention = f"{kind} attention".strip()
+        if stated not in {0, number}:
+            reason = f"{attention} of {number} layers was read, its configuration says {stated}"
+            raise UnsupportedModelError(name, reason)
+        evidence.append(f"{attention} of {number} of {number} layers was read")
+    read = tuple(int(part) for site in sites for part in re.findall(r"(?:^|\.)(\d+)(?:\.|$)", site)[:1])
+    if numbers and len(set(sites)) == len(sites) and read != numbers:
+        reason = f"attention was read in its layers {list(read)}, its configuration says {list(numbers)}"
+        raise UnsupportedModelError(name, reason)
+    return evidence
 
 
 def _check_against_own(
     checkpoint: Checkpoint, known: Reference, maps: list[Tensor], kinds: Sequence[Kind]
 ) -> str:
     """Compare with the maps that the model itself returns under eager attention."""
-    if not known.maps:
-        return known.absence
-    name, config = checkpoint.model_type, checkpoint.body.config
-    differences: list[Tensor] = []
+    name, differences = checkpoint.model_type, list[Tensor]()
     for kind, layers in known.maps.items():
         read = [rows for rows, other in zip(maps, kinds, strict=True) if kind in {None, other}]
-        read = pick_shown(config, read, len(layers))
+        read = pick_shown(checkpoint.body.config, read, len(layers))
         if [rows.shape for rows in layers] != [rows.shape for rows in read]:
-            given, tapped = ([*dict.fromkeys(map(tuple, (m.shape for m in side)))] for side in (layers, read))
-            raise UnsupportedModelError(name, f"it gives maps of its own of {given}, and {tapped} were found")
+            raise UnsupportedModelError(name, "the maps read are of other shapes than its own eager maps")
         for expected, rows in zip(layers, read, strict=True):
             precise = rows.cpu().double()
-            precise = precise.mean(1, keepdim=True) if known.averaged else precise
+            precise = precise.mean(1, keepdim=True) if known.source == MEANS else precise
             differences.append((expected.cpu().double() - precise).abs().max())
-    difference = find_largest(differences)
+    difference = float(torch.stack(differences).max())
     if not difference <= find_tolerance(checkpoint):
         raise UnsupportedModelError(name, f"the maps read differ from its own eager maps by {difference:.1e}")
-    source = "model's own eager maps"
-    if known.scored or known.averaged:
-        what = "mean over heads" if known.averaged else "softmax of the scores"
-        source = f"{what} that the model gives as its own"
-    return f"maps equal the {source} (largest difference {difference:.1e})"
+    return f"maps equal the {known.source} (largest difference {difference:.1e})"
 
 
-def _check_numbers(checkpoint: Checkpoint, sites: Sequence[str]) -> tuple[int, ...]:
-    """Verify that the layers that were read are those that attend, where a model has others; number them.
-
-    ``sites`` are the modules that attended, in order; their names hold the numbers of their layers, unless
-    layers share a module.
-    """
-    config = checkpoint.body.config.get_text_config()
-    attending = () if checkpoint.decodes else find_attending_layers(config)
-    numbers = tuple(int(part) for site in sites for part in re.findall(r"(?:^|\.)(\d+)(?:\.|$)", site)[:1])
-    if attending and len(set(sites)) == len(sites) and numbers != attending:
-        stated = f"its configuration says {list(attending)}"
-        reason = f"attention was found in its layers {list(numbers)}, {stated}"
-        raise UnsupportedModelError(checkpoint.model_type, reason)
-    return attending
-
-
-def _check_mixing(
-    checkpoint: Checkpoint, inputs: Mapping[str, Tensor], known: Reference, maps: list[Tensor]
-) -> str:
+def _check_mixing(checkpoint: Checkpoint, known: Reference, maps: list[Tensor]) -> str:
     """Refuse a softmax that has no part in the hidden states of its layer, whatever it looks like."""
     with gate_attention(checkpoint.body, Way.TAP) as gates:
         for layer, rows in enumerate(maps):
             gates.rows = {layer: rows.new_zeros(1, rows.shape[1])}
-            if torch.equal(checkpoint.forward(inputs), known.untouched):
+            if torch.equal(checkpoint.forward(known.inputs), known.untouched):
                 reason = f"the hidden states do not depend on the softmax tapped in layer {layer}"
                 raise UnsupportedModelError(checkpoint.model_type, reason)
     return "hidden states depend on every tapped softmax"
@@ -334,8 +300,53 @@ def _check_mixing(
 def _find_head_width(checkpoint: Checkpoint, site: str, heads: int) -> int:
     """Find the width of a head's keys, which the module of its layer or the configuration states."""
     config = checkpoint.body.config.get_text_config()
-    for place, names in zip((checkpoint.body.get_submodule(site), config), HEAD_WIDTHS, strict=True):
-        for name in names:
-            if isinstance(width := getattr(place, name, None), int):
-                return width
-    return config.hidden_size // heads
+    places = zip((checkpoint.body.get_submodule(site), config), HEAD_WIDTHS, strict=True)
+    stated = (getattr(place, name, None) for place, names in places for name in names)
+    return next((width for width in stated if isinstance(width, int)), 0) or config.hidden_size // heads
+
+
+def run_untouched(checkpoint: Checkpoint) -> Reference:
+    """Run the model as it is, and let it give its own maps."""
+    inputs, runner = draw_probe_inputs(checkpoint), checkpoint.runner
+    untouched, steady = run_twice(checkpoint, inputs)
+    reference, before = partial(Reference, inputs, untouched, steady), get_attn_implementation(runner)
+    try:
+        switch_attention(runner, "eager")
+        with torch.inference_mode():
+            given = runner(**checkpoint.inputs(inputs), output_attentions=True)
+        maps, source = _take_maps(given, checkpoint, len(untouched))
+        alike = relative_difference(given[0], untouched) <= find_tolerance(checkpoint)
+    except Exception as error:
+        return reference(absence=f"its own maps can't be had ({first_line(error)})")
+    finally:
+        switch_attention(runner, before)
+    if not maps:
+        return reference(absence="it gives no maps of its own for comparison")
+    # Falcon loses its mask when it is switched.
+    return reference(maps, source) if alike else reference(absence=OTHER_STATES)
+
+
+def _take_maps(given: Any, checkpoint: Checkpoint, batch: int) -> tuple[dict[Kind | None, list[Tensor]], str]:
+    """Take maps out of what a model gives, but for layers that do not attend; and say what they are."""
+    if checkpoint.decodes:
+        maps: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in PARTS}
+    else:
+        layers = take_outputs(given).attentions
+        attending = find_attending_layers(checkpoint.body.config.get_text_config())
+        if attending and layers and len(layers) > attending[-1]:
+            layers = [layers[layer] for layer in attending]
+        maps = {None: layers}
+    if not all(layers and all(isinstance(rows, Tensor) for rows in layers) for layers in maps.values()):
+        return {}, ""
+    scored = any(bool((rows < 0).any()) for rows in chain(*maps.values()))
+
+    def arrange(rows: Tensor) -> Tensor:
+        spread = spread_maps(checkpoint.body, rows)
+        rows = Form(batch, windows=len(spread) // batch).by_head(spread)
+        # Probabilities may leave something for a learned sink.
+        return rows.softmax(-1) if scored else rows / rows.sum(-1, keepdim=True)
+
+    maps = {kind: [arrange(rows) for rows in layers] for kind, layers in maps.items()}
+    every = chain(*maps.values())
+    averaged = all(rows.shape[1] > 1 and bool((rows == rows[:, :1]).all()) for rows in every)
+    return maps, SCORES if scored else MEANS if averaged else OWN

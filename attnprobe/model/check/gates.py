@@ -1,110 +1,92 @@
-"""Checks of gates on two short sequences, before their numbers are believed."""
+"""Checks of gates and of relevance on two short sequences, before their numbers are believed."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from attnprobe.errors import AttnprobeError, first_line
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.trace import TOLERANCE, draw_probe_inputs, find_tolerance, relative_difference
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.quirks import UnsupportedModelError, force_full_attention
-from attnprobe.model.reading.gates import Gates, gate_attention
-from attnprobe.model.reading.replay import BatchReplay
+from attnprobe.model.quantisation import refuse_gradients
+from attnprobe.model.quirks import ADDED, UnsupportedModelError, force_full_attention
+from attnprobe.model.reading.gates import freeze_weights, gate_attention
+from attnprobe.model.reading.replay import BatchReplay, find_outermost_block
 from attnprobe.model.reading.ways import Way, evaluation_mode
-
-#: What gates are set to where they are tried. At 0 it would not show what becomes of a head's output on its
-#: way to the projection, such as the gate of its own that Qwen3-Next draws from the queries' projection.
-_HALF = torch.tensor(0.5)
+from attnprobe.model.relevance import Relevance
+from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
 
 
-@dataclass(frozen=True)
-class Gating:
-    """How passes with gates may run.
-
-    Attributes:
-        replays: Whether passes may resume at a layer.
-        evidence: One sentence.
-    """
+class Gating(NamedTuple):
+    """Whether passes with gates may resume at a layer, and one sentence of evidence."""
 
     replays: bool
     evidence: str
 
 
 def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
-    """Verify that open gates change nothing, that half-closed ones do, and that resuming is exact.
+    """Verify that open gates change nothing, that lower ones do, and that resuming is exact.
 
-    Where resuming at a layer does not give what the whole pass gives, it is not used.
+    Where resuming at a layer does not give what the whole pass gives, it is not used. Gates are lowered to
+    numbers above 0, where it shows what becomes of a head's output on its way to the projection, such as the
+    gate of its own that Qwen3-Next draws; and of every head to another, as a norm behind the heads undoes
+    what all of them have in common.
 
     Raises:
         UnsupportedModelError: When the gates don't do what they say.
     """
-    name, heads = checkpoint.model_type, architecture.heads
-    inputs, encoder = draw_probe_inputs(checkpoint), checkpoint.body
-    with force_full_attention(encoder), evaluation_mode(encoder):
+    name, body, inputs = checkpoint.model_type, checkpoint.body, draw_probe_inputs(checkpoint)
+    with force_full_attention(body), evaluation_mode(body):
         untouched = checkpoint.forward(inputs)
-    with gate_attention(encoder, architecture.way, present=architecture.present) as gates:
+    low = torch.linspace(0.5, 0.8, architecture.heads)[None]
+    with gate_attention(body, architecture.way, present=architecture.present) as gates:
         difference = relative_difference(checkpoint.forward(inputs), untouched)
         if not difference <= find_tolerance(checkpoint):
             reason = f"hidden states under a head mask of ones differ from its own by {difference:.1e}"
             raise UnsupportedModelError(name, reason)
-        closed: list[tuple[Tensor, Tensor]] = []  # for each layer its gates, and the hidden states under them
-        every, second = _HALF.expand(1, heads), torch.where(torch.arange(heads) % 2 == 0, 0.5, 1.0)[None]
+        lowered = []  # for each layer, the hidden states under its gates
         for layer in range(architecture.layers):
-            for row in (every, second):  # a norm behind the heads undoes what all of them have in common
-                gates.rows = {layer: row}
-                hidden = checkpoint.forward(inputs)
-                if not torch.equal(hidden, untouched):
-                    break
-            closed.append((row, hidden))
-        idle = [layer for layer, (_, hidden) in enumerate(closed) if torch.equal(hidden, untouched)]
-        if len(idle) == len(closed):
+            gates.rows = {layer: low}
+            lowered.append(checkpoint.forward(inputs))
+        idle = [layer for layer, hidden in enumerate(lowered) if torch.equal(hidden, untouched)]
+        if len(idle) == len(lowered):
             raise UnsupportedModelError(name, "switching its heads off changes nothing")
-        replays = architecture.way is Way.REGISTRY and _check_replay(
-            checkpoint, architecture, gates, inputs, closed
-        )
+    replays = architecture.way is Way.REGISTRY and _check_replay(checkpoint, architecture, low, lowered)
     numbers = [architecture.places[layer].layer for layer in idle]
     where = f"except in layers {numbers}, whose heads give nothing" if idle else "in every layer"
-    exact = (
-        "resuming at a layer gives the same"
-        if replays
-        else "passes can't be resumed at a layer, so all are whole"
-    )
-    changes = f"changes nothing (relative difference {difference:.1e}), one of 0.5 does {where}"
-    return Gating(replays, f"a head mask of 1 {changes}; {exact}")
+    resumed = "gives the same" if replays else "does not, so all passes are whole"
+    changes = f"changes nothing (relative difference {difference:.1e}), a lower one does {where}"
+    return Gating(replays, f"a head mask of 1 {changes}; resuming at a layer {resumed}")
 
 
 def _check_replay(
-    checkpoint: Checkpoint,
-    architecture: Architecture,
-    gates: Gates,
-    inputs: Mapping[str, Tensor],
-    closed: list[tuple[Tensor, Tensor]],
+    checkpoint: Checkpoint, architecture: Architecture, low: Tensor, lowered: list[Tensor]
 ) -> bool:
-    replay, tolerance = BatchReplay(checkpoint.body, gates), TOLERANCE[closed[0][1].dtype.itemsize] / 100
+    inputs, tolerance = draw_probe_inputs(checkpoint), TOLERANCE[lowered[0].dtype.itemsize] / 100
+    last = architecture.layers - 1
     try:
-        with replay.watch(architecture.sites):
-            gates.open()
-            with replay.record():
-                checkpoint.forward(inputs)
-            for layer, (row, expected) in enumerate(closed):
-                gates.rows = {layer: row}
-                with replay.resume_at(layer):
-                    hidden = checkpoint.forward(inputs)
-                if relative_difference(hidden, expected) > tolerance:
-                    return False
-            # What a resumed pass keeps, another goes on from.
-            first, last, half = 0, architecture.layers - 1, _HALF.expand(1, architecture.heads)
-            for at, layers in ((first, {first}), (last, {first, last})):
-                gates.rows = dict.fromkeys(sorted(layers), half)
-                with replay.resume_at(at, record=True):
-                    hidden = checkpoint.forward(inputs)
-            return relative_difference(hidden, checkpoint.forward(inputs)) <= tolerance
+        with gate_attention(checkpoint.body, present=architecture.present) as gates:
+            replay = BatchReplay(checkpoint.body, gates)
+            with replay.watch(architecture.sites):
+                with replay.record():
+                    checkpoint.forward(inputs)
+                for layer, expected in enumerate(lowered):
+                    gates.rows = {layer: low}
+                    with replay.resume_at(layer):
+                        hidden = checkpoint.forward(inputs)
+                    if relative_difference(hidden, expected) > tolerance:
+                        return False
+                # What a resumed pass keeps, another goes on from.
+                for at, gates.rows in ((0, {0: low}), (last, {0: low, last: low})):
+                    with replay.resume_at(at, record=True):
+                        hidden = checkpoint.forward(inputs)
+                return relative_difference(hidden, checkpoint.forward(inputs)) <= tolerance
     except Exception:  # whatever a model does with a block that is skipped, it is its own affair
         return False
-    finally:
-        gates.open()
 
 
 def check_replacements(checkpoint: Checkpoint, architecture: Architecture) -> None:
@@ -130,3 +112,85 @@ def check_replacements(checkpoint: Checkpoint, architecture: Architecture) -> No
         gates.replacements = {layer: output + 1 for layer, output in given.items()}
         if torch.equal(checkpoint.forward(inputs), again):
             raise UnsupportedModelError(name, "what takes the place of its heads' output changes nothing")
+
+
+def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, headed: bool) -> str:
+    """Verify that all that is explained enters the first layer as relevance, and none is lost on the way.
+
+    A model without biases, which have a share of their own, runs on two short sequences. Explained is its
+    output along itself, z = y . v with v = y / |y| constant. For the stream x that enters the first layer,
+    with g the gradient of z by x under the rules,
+
+        sum x g = z
+
+    or the sum over both, where a decoder is beside an encoder. The model is left as it was.
+
+    Raises:
+        AttnprobeError: When it does not hold, or the rules change what the model says.
+    """
+
+    def refuse(reason: str) -> AttnprobeError:
+        heads = f"The relevance (lrp) of the heads of {checkpoint.model_type!r}"
+        return AttnprobeError(f"{heads} can't be told: {reason}; use gradient instead.")
+
+    tolerance = find_tolerance(checkpoint)
+    refuse_gradients(checkpoint)
+    try:
+        with freeze_weights(checkpoint), zero_biases(checkpoint.model), Relevance():
+            difference, share = _explain(checkpoint, architecture, headed=headed)
+    except (RuntimeError, TypeError, ValueError, KeyError, AttributeError) as error:
+        raise refuse(f"its rules can't be applied ({first_line(error)})") from error
+    if not difference <= tolerance:
+        raise refuse(f"under its rules the model says something else, by {difference:.1e}")
+    if not abs(share - 1) <= tolerance:
+        raise refuse(f"without biases, {share:.4f} of what is explained enters its first layer, and not all")
+    lost = f"relative difference {abs(share - 1):.1e}"
+    return f"without biases, all that is explained enters the first layer as relevance ({lost})"
+
+
+def _explain(checkpoint: Checkpoint, architecture: Architecture, *, headed: bool) -> tuple[float, float]:
+    """Compare the output with that without the rules; and give the share that enters the first layers."""
+    body, sites, inputs = (
+        checkpoint.body,
+        architecture.sites,
+        checkpoint.inputs(draw_probe_inputs(checkpoint)),
+    )
+    if headed and checkpoint.head not in (SEQ2SEQ, SPEECH):
+        inputs.pop("decoder_input_ids", None)
+    model: Any = checkpoint.model if headed else body
+    streams: dict[str, Tensor] = {}  # what enters the first layer of each stack, such as ``encoder.layer``
+
+    def enter(stack: str, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        given = (value for value in (*arguments, *options.values()) if isinstance(value, Tensor))
+        stream = next((tensor for tensor in given if tensor.is_floating_point()), None)
+        if stream is not None and stream.requires_grad and (checkpoint.decodes or not streams):
+            streams.setdefault(stack, stream)
+
+    modules, lists = dict(body.named_modules()), (nn.ModuleList, nn.Sequential)
+    blocks = (find_outermost_block(site, modules, lists) or "" for site in sites)
+    with ExitStack() as undo, gate_attention(body, architecture.way, sites, architecture.present) as gates:
+        with torch.no_grad():
+            untouched = model(**inputs)[0]
+        for stack in dict.fromkeys(block.rpartition(".")[0] for block in blocks if block):
+            for layer in modules[stack].children():
+                hook = layer.register_forward_pre_hook(partial(enter, stack), with_kwargs=True)
+                undo.callback(hook.remove)
+        gates.set(torch.ones(1, *architecture.standing.shape, device=checkpoint.device).requires_grad_())
+        with torch.enable_grad():
+            output = model(**inputs)[0]
+    explained = (output * output.detach() / output.detach().norm()).sum()
+    gradients = torch.autograd.grad(explained, [*streams.values()])
+    entering = zip(gradients, streams.values(), strict=True)
+    share = sum(float((gradient * stream.detach()).sum()) for gradient, stream in entering)
+    return relative_difference(output.detach(), untouched), share / float(explained.detach())
+
+
+@contextmanager
+def zero_biases(model: nn.Module) -> Iterator[None]:
+    """Set the biases of a model, and parameters like them, to 0 for what is done inside."""
+    with ExitStack() as stack:
+        for name, weight in (*model.named_parameters(), *model.named_buffers()):
+            if name.endswith(ADDED) and weight.is_floating_point():
+                stack.callback(setattr, weight, "data", weight.data)
+                weight.data = torch.zeros_like(weight.data)
+        yield

@@ -1,23 +1,15 @@
 """Checks of what a block holds beside probabilities: scores, values, outputs, queries and keys."""
 
 from collections.abc import Collection
-from math import inf, isnan
+from math import inf
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attnprobe.attention.block import factor_projection
 from attnprobe.model.check.architecture import Architecture
-from attnprobe.model.check.projections import Projections, find_projections
-from attnprobe.model.check.trace import (
-    Seen,
-    draw_probe_inputs,
-    find_tolerance,
-    relative_difference,
-    trace_pass,
-)
+from attnprobe.model.check.projections import find_projections, split_by_head, trace_projections
+from attnprobe.model.check.trace import find_tolerance, relative_difference
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.quantisation import read_weight
 from attnprobe.model.quirks import UnsupportedModelError
 
 #: What may hold of a layer, the strictest first.
@@ -26,13 +18,6 @@ BIASED = "queries times keys, scaled, are the scores up to a bias that all seque
 CAPPED = "the scores rise with queries times keys, as under a soft cap"
 #: What does not hold where none of these does.
 NEITHER = "the scores are made of queries times keys, with nothing added that depends on the text"
-SOFTMAX = "the softmax of the scores is the probabilities"
-MIXED = "probabilities times values are what the heads give"
-ADDED = "the contributions of the heads add up to what their layer gives"
-#: What can't be had where such a sentence does not hold.
-_CHECKED = {SOFTMAX: "scores", MIXED: "values", ADDED: "projection"}
-
-_NAMES = {"scores": "scores before the softmax", "projection": "the output projections of the heads"}
 
 
 class UnobservableError(UnsupportedModelError):
@@ -40,8 +25,7 @@ class UnobservableError(UnsupportedModelError):
 
     def __init__(self, architecture: str, name: str, reason: str) -> None:
         super().__init__(architecture, reason)
-        what = _NAMES.get(name, f"the {name} of the heads")
-        self.args = (f"attnprobe can't read {what} of {architecture!r}: {reason}.",)
+        self.args = (f"attnprobe can't read the {name} of the heads of {architecture!r}: {reason}.",)
         self.name = name
 
 
@@ -52,10 +36,7 @@ def check_observations(
 
     The softmax of the scores must be the probabilities; queries times keys must be the scores, as far as no
     bias or cap comes between; probabilities times values must be the outputs; and the contributions of the
-    heads must add up to what the attention layer gives.
-
-    Returns:
-        One sentence for each check that passed.
+    heads must add up to what the attention layer gives. Each check that passed gives a sentence.
 
     Raises:
         UnobservableError: Naming what can't be had, and the reason.
@@ -67,57 +48,43 @@ def check_observations(
         projections = find_projections(checkpoint) if "projection" in needs else ()
     except UnsupportedModelError as error:
         raise UnobservableError(model_type, "projection", error.reason) from error
-    asking = sorted({"queries", "keys"} & {*needs})
-    beside = ("scores", "queries", "keys") if asking else ()
-    observe = {*needs, *beside, *(("outputs",) if projections else ())} - {"projection"}
-    present, outputs = set(observe), dict[int, Tensor]()
-    checks: dict[str, list[float]] = {}  # for each sentence, how far each layer is from it
+    logits = {"scores", "queries", "keys"} if {"queries", "keys"} & {*needs} else set()
+    observe = {*needs, *logits, *(("outputs",) if projections else ())} - {"projection"}
+    trace = trace_projections(checkpoint, architecture.way, *observe)
+    if missing := observe - set.intersection(*(set(seen) for seen in trace.layers)):
+        reason = f"its attention is reached through the {architecture.way}, which does not show that"
+        raise UnobservableError(model_type, min({*needs} & missing or missing), reason)
+    largest: dict[str, float] = {}  # for each sentence, how far any layer is from it
 
-    def check(sentence: str, difference: float) -> None:
-        checks.setdefault(sentence, []).append(difference)
+    def check(name: str, sentence: str, difference: float) -> None:
+        if not difference <= tolerance:
+            reason = f"it does not hold that {sentence} (off by {difference:.1e})"
+            raise UnobservableError(model_type, name if name in needs else min(needs), reason)
+        largest[sentence] = max(largest.get(sentence, 0.0), difference)
 
-    def visit(layer: int, seen: Seen) -> None:
-        present.intersection_update(seen)
+    for layer, seen in enumerate(trace.layers):
         if "scores" in seen:
-            check(SOFTMAX, float((seen["scores"].softmax(-1) - seen["maps"]).abs().max()))
-        if asking and {*beside} <= seen.keys():
+            difference = float((seen["scores"].softmax(-1) - seen["maps"]).abs().max())
+            check("scores", "the softmax of the scores is the probabilities", difference)
+        if logits:
             product = seen["queries"].double() @ seen["keys"].double().mT
             lowest = torch.finfo(seen["queries"].dtype).min / 2
             scores = seen["scores"].double()
-            check(*compare_logits(scores.where(scores > lowest, torch.nan), product, tolerance))
-        if "outputs" in seen:
-            outputs[layer] = seen["outputs"]
-            if "values" in seen:
-                product = seen["maps"].to(seen["values"].dtype) @ seen["values"]
-                check(MIXED, relative_difference(product, seen["outputs"]))
-
-    inputs, read = draw_probe_inputs(checkpoint), {projection.output for projection in projections}
-    trace = trace_pass(
-        checkpoint, inputs, architecture.way, observe, watched=lambda name, _: name in read, visit=visit
-    )
-    for name in sorted(observe - present, key=lambda one: (one not in needs, one)):
-        reason = f"its attention is reached through the {architecture.way}, which does not show that"
-        raise UnobservableError(model_type, name, reason)
-    if trace.sites.sunk:
-        checks.pop(MIXED, None)
-    gave = {name: iter([call for call in trace.calls if call.name == name]) for name in read}
-    for layer, projection in enumerate(projections):
-        call = next(gave[projection.output])
-        expected = call.gave if call.module.bias is None else call.gave - call.module.bias
-        heads, weights = outputs[layer].float(), _split_by_head(checkpoint.body, projection)
-        added = (heads @ weights.to(heads)).sum(1)
-        check(ADDED, relative_difference(added, expected.reshape(added.shape)))
-    evidence = []
-    for sentence in (SOFTMAX, PLAIN, BIASED, CAPPED, NEITHER, MIXED, ADDED):
-        if sentence not in checks:
-            continue
-        largest = float(torch.tensor(checks[sentence]).max())
-        if not largest <= tolerance:
-            name = _CHECKED.get(sentence) or asking[0]
-            reason = f"it does not hold that {sentence} (off by {largest:.1e})"
-            raise UnobservableError(model_type, name, reason)
-        evidence.append(f"{sentence} (largest difference {largest:.1e})")
-    return evidence
+            check("keys", *compare_logits(scores.where(scores > lowest, torch.nan), product, tolerance))
+        if {"values", "outputs"} <= seen.keys() and not trace.sites.sunk:
+            product = seen["maps"].to(seen["values"].dtype) @ seen["values"]
+            difference = relative_difference(product, seen["outputs"])
+            check("values", "probabilities times values are what the heads give", difference)
+        if projections:
+            name = projections[layer].output
+            call = next(call for call in trace.calls if (call.name, call.layer) == (name, layer + 1))
+            expected = call.gave if call.module.bias is None else call.gave - call.module.bias
+            heads, weights = seen["outputs"].float(), split_by_head(checkpoint.body, projections[layer])
+            added = (heads @ weights.to(heads)).sum(1)
+            difference = relative_difference(added, expected.reshape(added.shape))
+            sentence = "the contributions of the heads add up to what their layer gives"
+            check("projection", sentence, difference)
+    return [f"{sentence} (largest difference {value:.1e})" for sentence, value in largest.items()]
 
 
 def compare_logits(scores: Tensor, product: Tensor, tolerance: float) -> tuple[str, float]:
@@ -141,33 +108,11 @@ def _error_of_multiple(scores: Tensor, product: Tensor) -> float:
     seen = ~scores.isnan()
     scores, product = scores[seen], product[seen]
     scale = float((scores @ product) / (product @ product))
-    return _scale_error(scores - scale * product, scores) if scale > 0 else inf
+    return float((scores - scale * product).abs().max() / scores.abs().max()) if scale > 0 else inf
 
 
 def _error_of_order(scores: Tensor, product: Tensor) -> float:
     seen = ~scores.isnan()
     rising = scores[seen][product[seen].argsort()]
-    return _scale_error(rising.cummax(0).values - rising, rising) if len(rising) else inf
-
-
-def _scale_error(difference: Tensor, scores: Tensor) -> float:
-    error = float(difference.abs().max() / scores.abs().max())
-    return inf if isnan(error) else error
-
-
-def find_output_weights(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
-    """Find W_O,h of every layer, (head, width, model width)."""
-    return tuple(_split_by_head(checkpoint.body, one) for one in find_projections(checkpoint))
-
-
-def find_output_factors(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
-    """Find what stands for W_O,h where only lengths matter, of every layer; see ``factor_projection``."""
-    return tuple(map(factor_projection, find_output_weights(checkpoint)))
-
-
-def _split_by_head(body: nn.Module, projection: Projections) -> Tensor:
-    """Get W_O,h of a layer, (head, width, model width), in at least float32."""
-    weight = read_weight(body.get_submodule(projection.output))
-    assert weight is not None  # or the projections would have been refused
-    rows = weight.T.reshape(projection.heads, projection.width, -1)
-    return rows.to(torch.promote_types(weight.dtype, torch.float32))
+    fall = rising.cummax(0).values - rising
+    return float(fall.max() / rising.abs().max()) if len(rising) else inf

@@ -1,48 +1,42 @@
-"""Which weights belong to a head: those of its queries and keys, and the projections around it."""
+"""Which weights belong to a head: its queries and keys, its output projection, and on to the logits."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from attnprobe.attention.block import factor_projection
 from attnprobe.attention.kinds import HeadParameters, Kind
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.trace import (
-    TOLERANCE,
     Call,
     Trace,
     draw_probe_inputs,
     find_tolerance,
+    record_calls,
     relative_difference,
     trace_pass,
 )
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.quantisation import PACKED, find_packing, is_packed, is_projection, read_weight
+from attnprobe.model.quantisation import PACKED, find_packing, is_projection, read_weight
 from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.ways import Way, evaluation_mode
 
-#: Largest difference that rounding explains, by bytes per number: of one product and one rotation.
-_TOLERANCE = {8: 1e-6, 4: 1e-3, 2: 0.02}
+#: Cosine from which on a norm is taken for the last: what follows it only scales.
+_SAME = 1 - 1e-4
 _UNKNOWN = (
     "no projection gives its {side} as they reach the attention, up to a factor; they may be normalised, put "
     "together from several, or rotated at the first position too"
 )
 
 
-def _trace_projections(checkpoint: Checkpoint, way: Way, *observe: str) -> Trace:
-    return trace_pass(
-        checkpoint,
-        draw_probe_inputs(checkpoint),
-        way,
-        observe,
-        watched=lambda _, module: is_projection(module),
-    )
+def trace_projections(checkpoint: Checkpoint, way: Way, *observe: str) -> Trace:
+    """Trace two short sequences, with the calls of all projections."""
+    inputs = draw_probe_inputs(checkpoint)
+    return trace_pass(checkpoint, inputs, way, observe, watched=lambda _, module: is_projection(module))
 
 
 def find_head_parameters(
@@ -53,99 +47,60 @@ def find_head_parameters(
     Returns:
         For each layer the weights of the heads that it computes, or why they can't be told.
     """
-    trace = _trace_projections(checkpoint, architecture.way, "queries", "keys")
-    if not all({"queries", "keys"} <= seen.keys() for seen in trace.layers):
-        reason = f"its attention is reached through the {architecture.way}, which does not show its queries"
-        return (reason,) * architecture.layers
-    coarse = find_tolerance(checkpoint) if checkpoint.quantisation else None
-    return tuple(_find_in_layer(trace, layer, kind, coarse) for layer, kind in enumerate(architecture.kinds))
+    trace = trace_projections(checkpoint, architecture.way, "queries", "keys")
+    return tuple(_find_in_layer(checkpoint, trace, *layer) for layer in enumerate(architecture.kinds))
 
 
-def _find_in_layer(trace: Trace, layer: int, kind: Kind, coarse: float | None) -> HeadParameters | str:
+def _find_in_layer(checkpoint: Checkpoint, trace: Trace, layer: int, kind: Kind) -> HeadParameters | str:
+    if not {"queries", "keys"} <= trace.layers[layer].keys():
+        return "its attention is reached through the softmax tap, which does not show its queries"
     # A router of experts gives several tensors.
     feeding = [call for call in trace.calls if call.layer == layer and isinstance(call.gave, Tensor)]
-    matching: list[tuple[Call, Tensor]] = []
+    inputs, weights = [], []
     for side in ("queries", "keys"):
-        tokens = trace.layers[layer][side]
-        match = next(_find_matching(feeding, tokens, shared=side == "keys", coarse=coarse), None)
-        if match is None:
+        for call in feeding:
+            weight = _find_weights(call, trace.layers[layer][side], find_tolerance(checkpoint))
+            if weight is not None:
+                inputs.append(call.given[0])
+                weights.append(weight)
+                break
+        else:
             packed = [call.module for call in feeding if read_weight(call.module) is None]
             return PACKED.format(kind=find_packing(packed[0])) if packed else _UNKNOWN.format(side=side)
-        matching.append(match)
-    (query, queries), (key, keys) = matching
-    if kind is not Kind.CROSS and not torch.equal(query.given[0], key.given[0]):
+    if kind is not Kind.CROSS and not torch.equal(*inputs):
         return "its queries and keys are made of different things"
-    return HeadParameters(queries, keys)
+    return HeadParameters(*weights)
 
 
-def _find_matching(
-    calls: list[Call], tokens: Tensor, *, shared: bool, coarse: float | None
-) -> Iterator[tuple[Call, Tensor]]:
-    """Find the projections that give tokens (sequence, head, position, width), each with its weights."""
+def _find_weights(call: Call, tokens: Tensor, tolerance: float) -> Tensor | None:
+    """Get the weights (head, width, model width) by which a projection gives tokens, up to one factor.
+
+    Of its output, cut into parts as wide as a head, each head's is the one with the direction of its first
+    token (sequence, head, position, width), wherever it lies; heads may share one. None where first tokens
+    are not the same up to one factor, or all tokens not as long up to that factor (later ones may be
+    rotated); or where the weight is not what is multiplied by, as where it is adapted.
+    """
     sequences, _, positions, width = tokens.shape
-    tolerance = _TOLERANCE[tokens.dtype.itemsize]
-    for call in calls:
-        columns = call.gave.shape[-1]
-        if columns % width or call.gave.numel() != sequences * positions * columns:
-            continue
-        parts = call.gave.reshape(sequences, positions, -1, width).permute(0, 2, 1, 3)
-        for places in _iterate_layouts(_find_parallel(parts, tokens, tolerance), shared=shared):
-            if _are_equal(parts[:, torch.from_numpy(places)].double(), tokens.double(), tolerance):
-                weight = _read_checked_weight(call, coarse)
-                if weight is not None:
-                    yield call, weight.unflatten(0, (-1, width))[torch.from_numpy(places)].cpu()
-
-
-def _read_checked_weight(call: Call, coarse: float | None) -> Tensor | None:
-    """Get the weight of a projection; None where it is not what it multiplies by, as where it is adapted.
-
-    ``coarse`` is what explains a difference where it rounds what it is given.
-    """
-    weight, bias, given = read_weight(call.module), call.module.bias, call.given[0]
-    if weight is None or weight.shape != (call.gave.shape[-1], given.shape[-1]):
+    columns, tokens = call.gave.shape[-1], tokens.double()
+    if columns % width or call.gave.numel() != sequences * positions * columns:
         return None
-    difference = relative_difference(functional.linear(given.to(weight.dtype), weight, bias), call.gave)
-    return weight if difference <= (coarse or _TOLERANCE[weight.dtype.itemsize]) else None
-
-
-def _find_parallel(parts: Tensor, tokens: Tensor, tolerance: float) -> NDArray[np.bool_]:
-    """Tell which part of an output is a multiple of which head's first token, (part, head)."""
+    parts = call.gave.double().reshape(sequences, positions, -1, width).transpose(1, 2)
     ours, theirs = (
-        every[:, :, 0].double().transpose(0, 1).flatten(1).cpu().numpy() for every in (parts, tokens)
+        functional.normalize(every[:, :, 0].transpose(0, 1).flatten(1)) for every in (parts, tokens)
     )
-    sizes = np.outer(np.linalg.norm(ours, axis=1), np.linalg.norm(theirs, axis=1))
-    return np.abs(ours @ theirs.T - sizes) <= tolerance * sizes
-
-
-def _iterate_layouts(alike: NDArray[np.bool_], *, shared: bool) -> Iterator[NDArray[np.intp]]:
-    """List the part of an output for each head, in every order that is known and agrees.
-
-    Heads lie one after the other, behind whatever else there is; or with two or three parts for each head or
-    group, as queries, keys and values (head, 3, width); or with a group's queries before its key and value.
-    Where heads share keys, the queries of a group have that of their group.
-    """
-    parts, heads = alike.shape
-    head = np.arange(heads)
-    for groups in (count for count in range(heads, 0, -1) if heads % count == 0):
-        size = heads // groups
-        if not shared and groups < heads:
-            orders = [head // size * (size + 2) + head % size]
-        else:
-            orders = [head // size * stride for stride in dict.fromkeys((1, 2, 3, size + 2))]
-        for order in orders:
-            for start in np.flatnonzero(alike[:, 0]):
-                places = start + order
-                if places[-1] < parts and alike[places, head].all():
-                    yield places
-
-
-def _are_equal(given: Tensor, tokens: Tensor, tolerance: float) -> bool:
-    """Tell whether first tokens are the same up to one factor, and all tokens as long up to that factor."""
-    first, other = given[:, :, 0], tokens[:, :, 0]
+    places = torch.cdist(ours, theirs).argmin(0)
+    first, other = parts[:, places, 0], tokens[:, :, 0]
     factor = (first * other).sum() / first.square().sum()
-    difference = (factor * first - other).abs().max() / other.abs().max()
-    long, wide = given.norm(dim=3) * factor, tokens.norm(dim=3)
-    return bool(factor > 0) and bool(difference <= tolerance) and relative_difference(long, wide) <= tolerance
+    lengths = parts[:, places].norm(dim=3) * factor, tokens.norm(dim=3)
+    alike = relative_difference(factor * first, other) <= tolerance
+    if not (factor > 0 and alike and relative_difference(*lengths) <= tolerance):
+        return None
+    weight, given = read_weight(call.module), call.given[0]
+    if weight is None or weight.shape != (columns, given.shape[-1]):
+        return None
+    product = functional.linear(given.to(weight.dtype), weight, call.module.bias)
+    known = relative_difference(product, call.gave) <= tolerance
+    return weight.unflatten(0, (-1, width))[places].cpu() if known else None
 
 
 class UnprunableModelError(UnsupportedModelError):
@@ -158,15 +113,14 @@ class UnprunableModelError(UnsupportedModelError):
 
 @dataclass(frozen=True)
 class Projections:
-    """The projections of a layer, by the names that its encoder gives them.
+    """The projections of a layer of so many ``heads``, by the names that its encoder gives them.
 
     Attributes:
         attention: The attention module.
         output: The projection that reads what the heads gave, side by side.
-        inputs: Projections to queries, keys and values, where each has as many rows as all heads
-            together; fewer than three where query heads share keys, and none where ``fused``.
+        inputs: Those to queries, keys and values that have as many rows as all heads together; fewer than
+            three where query heads share keys, and none where ``fused``.
         fused: The one projection to queries, keys and values, if there is one.
-        heads: Number of heads.
         width: Width of a head.
     """
 
@@ -179,20 +133,15 @@ class Projections:
 
 
 def find_projections(checkpoint: Checkpoint) -> tuple[Projections, ...]:
-    """Find the projections of every attention layer by running two short sequences.
-
-    Returns:
-        The projections of each layer, in the order of a forward pass.
+    """Find the projections of every attention layer, in order, by running two short sequences.
 
     Raises:
         UnsupportedModelError: When a layer has no output projection, or more than one.
     """
-    trace = _trace_projections(checkpoint, Way.REGISTRY, "outputs")
+    trace = trace_projections(checkpoint, Way.REGISTRY, "outputs")
     if not trace.layers:
-        raise UnprunableModelError(
-            checkpoint.model_type,
-            "it does not use transformers' attention registry, which tells what its heads give",
-        )
+        reason = "it does not use transformers' attention registry, which tells what its heads give"
+        raise UnprunableModelError(checkpoint.model_type, reason)
     return tuple(_find_around(checkpoint, trace, layer) for layer in range(len(trace.layers)))
 
 
@@ -200,29 +149,25 @@ def _find_around(checkpoint: Checkpoint, trace: Trace, layer: int) -> Projection
     site, outputs = trace.sites.called[layer], trace.layers[layer]["outputs"]
     heads, width, joined = outputs.shape[1], outputs.shape[3], outputs.transpose(1, 2).flatten(2)
 
-    def refuse(reason: str) -> UnprunableModelError:
-        return UnprunableModelError(checkpoint.model_type, reason)
+    def reads_heads(call: Call) -> bool:
+        given = call.given[0]
+        alike = given.numel() == joined.numel() and given.shape[-1] == joined.shape[-1]
+        return alike and torch.equal(given.reshape(joined.shape), joined)
 
-    readers = [call for call in trace.calls if call.layer == layer + 1 and _reads(call, joined)]
+    readers = [call for call in trace.calls if call.layer == layer + 1 and reads_heads(call)]
     if len(readers) != 1:
-        number = "no projection reads" if not readers else f"{len(readers)} projections read"
-        raise refuse(f"in layer {layer}, {number} what the heads give, side by side")
+        number = len(readers) or "no"
+        reason = f"in layer {layer}, {number} projections read what the heads give, side by side"
+        raise UnprunableModelError(checkpoint.model_type, reason)
     output = readers[0]
     if read_weight(output.module) is None:
-        raise refuse(PACKED.format(kind=find_packing(output.module)))
-    if _is_adapted(checkpoint.body, output.name, joined):
-        raise refuse(
-            f"in layer {layer}, an adapter changes what the projection of the heads gives; merge it first "
-            "(merge_and_unload)"
-        )
-    # What a shared module did since the attention of the layer before is none of this layer's.
-    before = trace.layers[layer - 1]["outputs"].transpose(1, 2).flatten(2) if layer else None
+        reason = PACKED.format(kind=find_packing(output.module))
+        raise UnprunableModelError(checkpoint.model_type, reason)
     rows = {
-        call.name: cast(Any, call.module).out_features
+        call.name: call.module.out_features
         for call in trace.calls
-        if call.layer == layer and call.name.startswith(f"{site}.")
-        if isinstance(call.module, nn.Linear) or is_packed(call.module)
-        if before is None or not _reads(call, before)
+        if call.layer == layer and call.name.startswith(f"{site}.") and isinstance(call.module, nn.Linear)
+        if call.name != output.name  # of a module that the layer before shares
     }
     whole = tuple(name for name, count in rows.items() if count == heads * width)
     fused = [name for name, count in rows.items() if count == 3 * heads * width]
@@ -236,19 +181,99 @@ def _find_around(checkpoint: Checkpoint, trace: Trace, layer: int) -> Projection
     )
 
 
-def _reads(call: Call, joined: Tensor) -> bool:
-    """Tell whether a projection is given the outputs of heads, joined (sequence, query, width)."""
-    given = call.given[0]
-    if given.numel() != joined.numel() or given.shape[-1] != joined.shape[-1]:
-        return False
-    return torch.equal(given.reshape(joined.shape), joined)
+def find_output_weights(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
+    """Find W_O,h of every layer, (head, width, model width)."""
+    return tuple(split_by_head(checkpoint.body, one) for one in find_projections(checkpoint))
 
 
-def _is_adapted(body: nn.Module, name: str, given: Tensor) -> bool:
-    """Tell whether a projection is the ``base_layer`` of an adapter that gives something else."""
-    projection, around = body.get_submodule(name), body.get_submodule(name.rpartition(".")[0])
-    if getattr(around, "base_layer", None) is not projection:
-        return False
-    with torch.inference_mode():
-        difference = relative_difference(around(given), projection(given))
-    return not difference <= TOLERANCE[given.dtype.itemsize]
+def find_output_factors(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
+    """Find what stands for W_O,h where only lengths matter, of every layer; see ``factor_projection``."""
+    return tuple(map(factor_projection, find_output_weights(checkpoint)))
+
+
+def split_by_head(body: nn.Module, projection: Projections) -> Tensor:
+    """Get W_O,h of a layer, (head, width, model width), in at least float32."""
+    weight = read_weight(body.get_submodule(projection.output))
+    assert weight is not None  # or the projections would have been refused
+    rows = weight.T.reshape(projection.heads, projection.width, -1)
+    return rows.to(torch.promote_types(weight.dtype, torch.float32))
+
+
+@dataclass(frozen=True)
+class Unembedding:
+    """The linear way from the residual stream to logits.
+
+    The final norm and the norm of a masked language model's head count with their gains, and at a fixed
+    scale, which does not change the order of logits; a nonlinearity between them is left out.
+
+    Attributes:
+        weight: (token, width) of the layer that gives the logits.
+        before: (width, model width) what is done to the residual stream before.
+    """
+
+    weight: Tensor
+    before: Tensor
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Get the directions that raise the logits of tokens (batch, position): (..., model width)."""
+        return self.weight[ids.to(self.weight.device)].to(self.before.dtype) @ self.before
+
+
+def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
+    """Find the unembedding of a language model by running two short sequences.
+
+    Returns:
+        The unembedding, or why there is none.
+
+    References:
+        Elhage et al. (2021), A mathematical framework for transformer circuits, on the direct path;
+        Kobayashi et al. (2021) on why norms are taken at a fixed scale.
+    """
+    model, body, name = checkpoint.model, {*checkpoint.body.modules()}, checkpoint.name
+    last: Any = model.get_output_embeddings()
+    if last is None or not is_projection(last):
+        return f"{name} has no language model head"
+    inputs = checkpoint.inputs(draw_probe_inputs(checkpoint))
+    with (
+        evaluation_mode(model),
+        torch.inference_mode(),
+        record_calls(model, lambda _, module: is_projection(module) or _is_norm(module)) as calls,
+    ):
+        model(**inputs)
+    calls = [call for call in calls if call.given and isinstance(call.gave, Tensor)]
+    at = max((place for place, call in enumerate(calls) if call.module is last), default=None)
+    weight = read_weight(last)
+    if at is None or weight is None:
+        return f"the language model head of {name} is no plain matrix"
+    before, reached = torch.eye(weight.shape[1], device=weight.device), calls[at].given[0]
+    for call in reversed(calls[:at]):
+        last_norm = _is_norm(call.module) and call.gave.shape == reached.shape
+        gave, behind = call.gave.flatten().float(), reached.flatten().float()
+        if call.module not in body or (last_norm and torch.cosine_similarity(gave, behind, 0) > _SAME):
+            factor = _find_factor(call)
+            if factor is None or factor.shape[0] != before.shape[1]:
+                return f"the way from the residual stream of {name} to its logits is not known"
+            before, reached = before @ factor.to(before.device), call.given[0]
+        if call.module in body:
+            break
+    return Unembedding(weight, before)
+
+
+def _is_norm(module: nn.Module) -> bool:
+    weight: Any = getattr(module, "weight", None)
+    return isinstance(weight, Tensor) and weight.ndim == 1 and not list(module.children())
+
+
+def _find_factor(call: Call) -> Tensor | None:
+    """Find the matrix that a projection, or a norm at a fixed scale, multiplies by; None if nobody knows."""
+    module = call.module
+    if not _is_norm(module):
+        weight = read_weight(module)
+        return None if weight is None else weight.float()
+    if isinstance(module, nn.LayerNorm):
+        gain = torch.diag(module.weight.detach().float())
+        return gain - gain.mean(1, keepdim=True)
+    # RMS norms multiply by their weight, or by 1 and their weight; what they gave tells.
+    given, gave = (tensor.flatten(0, -2).float() for tensor in (call.given[0], call.gave))
+    plain = given / given.square().mean(-1, keepdim=True).sqrt()
+    return torch.diag((plain * gave).sum(0) / plain.square().sum(0).clamp_min(1e-12))

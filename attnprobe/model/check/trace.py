@@ -1,8 +1,8 @@
-"""Two short sequences to try a model on, and the trace of what a pass of them calls."""
+"""Two short sequences to try a model on, the trace of what a pass of them calls, and where patches lie."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,12 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnprobe.attention.layout import Grid
 from attnprobe.corpus.batches import join_inputs
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Frame, Tokenizer
 from attnprobe.errors import first_line
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.quirks import UnsupportedModelError
+from attnprobe.model.private import count_writes
+from attnprobe.model.processing import SeeingProcessor
+from attnprobe.model.quirks import UnsupportedModelError, is_stretched
 from attnprobe.model.reading.capture import Piece, capture_attention
 from attnprobe.model.reading.ways import Sites, Way
 
@@ -23,6 +26,8 @@ from attnprobe.model.reading.ways import Sites, Way
 PROBE_LENGTH, PROBE_TARGETS = 16, 11
 #: Largest difference that rounding explains, by bytes per number (float64, float32, half).
 TOLERANCE = {8: 1e-6, 4: 1e-3, 2: 0.1}
+#: Rows or columns at the lower and right border that no patch may reach, where patches don't fit evenly.
+_MARGIN = 32
 
 
 def find_tolerance(checkpoint: Checkpoint) -> float:
@@ -55,15 +60,12 @@ def draw_probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
 
 
 def _draw_tokens(checkpoint: Checkpoint, tokenizer: Tokenizer, length: int, longest: int | None) -> Tensor:
-    frame = Frame.of(tokenizer)
-    special = set(getattr(tokenizer, "all_special_ids", ()))
+    frame, special = Frame.of(tokenizer), set(getattr(tokenizer, "all_special_ids", ()))
     vocabulary = getattr(checkpoint.model.config.get_text_config(), "vocab_size", len(tokenizer))
     ordinary = [token for token in range(min(vocabulary, len(tokenizer))) if token not in special]
-    if not ordinary:
-        raise UnsupportedModelError(checkpoint.model_type, "its tokenizer knows special tokens only")
-    room = min(length, longest or length) - len(frame)
-    drawn = torch.randint(len(ordinary), (2, max(room, 1)), generator=torch.Generator().manual_seed(0))
-    return torch.tensor([frame.around([ordinary[i] for i in row]) for row in drawn.tolist()])
+    room = max(1, min(length, longest or length) - len(frame))
+    drawn = torch.randint(len(ordinary), (2, room), generator=torch.Generator().manual_seed(0))
+    return torch.tensor([frame.around([ordinary[place] for place in row]) for row in drawn.tolist()])
 
 
 @dataclass(frozen=True)
@@ -97,10 +99,6 @@ def record_calls(
         yield calls
 
 
-#: What a layer shows, by name: "maps" and those of ``OBSERVABLE``, each (sequence, head, query or key, ...).
-Seen = dict[str, Tensor]
-
-
 @dataclass(frozen=True)
 class Trace:
     """What a forward pass called.
@@ -108,19 +106,15 @@ class Trace:
     Attributes:
         hidden: What it gave, (sequence, position, width).
         sites: Which modules attended, and how.
-        layers: What each layer showed, in order; nothing where each was visited.
+        layers: What each layer showed, in order, by name: "maps" (sequence, head, query, key) and what was
+            observed beside them.
         calls: The calls of the modules that were watched.
     """
 
     hidden: Tensor
     sites: Sites
-    layers: list[Seen]
+    layers: list[dict[str, Tensor]]
     calls: list[Call]
-
-    @property
-    def maps(self) -> list[Tensor]:
-        """The map of each layer, (sequence, head, query, key)."""
-        return [seen["maps"] for seen in self.layers]
 
 
 def trace_pass(
@@ -129,21 +123,19 @@ def trace_pass(
     way: Way,
     observe: Collection[str] = (),
     watched: Callable[[str, nn.Module], bool] = lambda name, module: False,
-    visit: Callable[[int, Seen], None] | None = None,
 ) -> Trace:
-    """Trace what a forward pass calls; ``visit`` takes what each layer shows, which is not kept then.
+    """Trace what a forward pass calls.
 
     Raises:
         UnsupportedModelError: When the model can't be run that way, or attends to other than its sequences.
     """
-    layers: dict[int, Seen] = defaultdict(dict)
+    layers: dict[int, dict[str, Tensor]] = defaultdict(dict)
+    batch = len(next(iter(inputs.values())))
 
     def add(piece: Piece) -> None:
-        if visit is not None and layers and piece.layer not in layers:
-            visit(*layers.popitem())
-        stop, batch = piece.sequence + len(piece.probabilities), len(next(iter(inputs.values())))
-        if stop > batch:
-            raise token_error(checkpoint.model_type, piece.queries, piece.probabilities.shape[3])
+        members = slice(piece.sequence, piece.sequence + len(piece.probabilities))
+        if members.stop > batch:
+            raise UnsupportedModelError(checkpoint.model_type, "it attends to other than its sequences")
         for name, block in {"maps": piece.probabilities, **vars(piece.observed)}.items():
             if block is None:
                 continue
@@ -151,7 +143,7 @@ def trace_pass(
             shape = (batch, block.shape[1], block.shape[2] if whole else piece.queries, block.shape[3])
             kept = layers[piece.layer].setdefault(name, block.new_full(shape, torch.nan))
             start = 0 if whole else piece.query
-            kept[piece.sequence : stop, :, start : start + block.shape[2]] = block
+            kept[members, :, start : start + block.shape[2]] = block
 
     body = checkpoint.body
     try:
@@ -165,12 +157,95 @@ def trace_pass(
     except Exception as error:  # whatever a model does when it is read in a way it was not made for
         reason = f"it can't be run that way ({first_line(error)})"
         raise UnsupportedModelError(checkpoint.model_type, reason) from error
-    if visit is not None and layers:
-        visit(*layers.popitem())
     return Trace(hidden, capture.sites, [layers[layer] for layer in sorted(layers)], calls)
 
 
-def token_error(name: str, queries: int, keys: int) -> UnsupportedModelError:
-    """Refuse maps that are not of tokens for tokens."""
-    reason = f"it does not attend from tokens to tokens (maps of {queries} x {keys} tokens were found)"
-    return UnsupportedModelError(name, reason)
+def run_twice(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> tuple[Tensor, bool]:
+    """Run a model on two lengths; give its states, and whether the second pass left nothing behind.
+
+    Raises:
+        UnsupportedModelError: When it can't be run on what it is given.
+    """
+    length, before = inputs["input_ids"].shape[1] if "input_ids" in inputs else 0, None
+    with suppress(Exception):  # what it does with short sequences is its own affair
+        if isinstance(checkpoint.processor, SeeingProcessor):  # of an image, all tokens have to stay
+            checkpoint.forward(checkpoint.processor.cut(inputs, length - 2))
+        else:
+            short = max(1, length // 2) if length else None
+            checkpoint.forward({name: value[:, :short] for name, value in inputs.items()})
+        before = snapshot(checkpoint.runner)
+    try:
+        untouched = checkpoint.forward(inputs)
+    except Exception as error:
+        advice = "if it reads more, save the part that reads this as a checkpoint of its own"
+        reason = f"it can't be run on {checkpoint.modality} alone ({first_line(error)}); {advice}"
+        raise UnsupportedModelError(checkpoint.model_type, reason) from error
+    stretched = any(map(is_stretched, checkpoint.runner.modules()))
+    return untouched, not stretched and snapshot(checkpoint.runner) == before
+
+
+#: What torch keeps on every module, and where we stand between a module and its callers.
+_OURS = {*vars(nn.Module()), "forward"}
+
+
+def snapshot(model: nn.Module) -> dict[str, Any]:
+    """Record everything that the modules of a model keep beside their weights.
+
+    Two are equal where no attribute was put in place of another, no buffer written to, and no list or
+    dictionary grew, such as the tables of rotary embeddings.
+    """
+
+    def identify(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return id(value), count_writes(value)
+        if isinstance(value, int | float | str | None):
+            return value
+        return id(value), len(value) if isinstance(value, list | dict | set) else 0
+
+    return {
+        f"{name}.{key}": identify(value)
+        for name, module in model.named_modules()
+        for key, value in (*vars(module).items(), *module.named_buffers(recurse=False))
+        if key not in _OURS
+    }
+
+
+def catch_tokens(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Tensor | None:
+    """Record what the first attention module is given, (batch, position, width), if anything."""
+    with record_calls(checkpoint.body, lambda name, _: name == site) as calls:
+        checkpoint.forward(inputs)
+    return next((tensor for call in calls for tensor in call.given if tensor.ndim == 3), None)
+
+
+def find_grid(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Grid | None:
+    """Find where the patches are, and in how many rows and columns.
+
+    A change in a corner of the image changes one token in front of the first layer, if tokens are patches;
+    the places of the four tell the rest. None where tokens are no patches of a grid, row by row.
+    """
+    pixels = (name for name, tensor in inputs.items() if tensor.ndim >= 3 and tensor.is_floating_point())
+    name = next(pixels, "")
+    untouched = catch_tokens(checkpoint, inputs, site) if name else None
+    if untouched is None:
+        return None
+
+    def find_changed(row: int, column: int) -> list[int]:
+        changed = inputs[name].clone()
+        changed[..., row, column] += 1 + changed.abs().max()
+        tokens = catch_tokens(checkpoint, {**inputs, name: changed}, site)
+        if tokens is None or tokens.shape != untouched.shape:
+            return []
+        return (tokens != untouched).any(2).any(0).nonzero().ravel().tolist()
+
+    rows, columns = (range(-1, -1 - min(_MARGIN, size), -1) for size in inputs[name].shape[-2:])
+    lowest = next((row for row in rows if find_changed(row, 0)), 0)
+    rightmost = next((column for column in columns if find_changed(0, column)), 0)
+    corners = [find_changed(*corner) for corner in ((0, 0), (0, rightmost), (lowest, 0), (lowest, rightmost))]
+    if any(len(changed) != 1 for changed in corners):
+        return None
+    (first,), (right,), (below,), (last,) = corners
+    right, below = sorted((right, below))  # whichever axis comes first
+    width = right - first + 1
+    if width < 2 or (below - first) % width or last - below != width - 1:
+        return None
+    return Grid(first, (below - first) // width + 1, width)

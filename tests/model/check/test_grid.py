@@ -11,7 +11,7 @@ import torch
 from attnprobe.attention.layout import Grid
 from attnprobe.corpus.tokenizer import NoTokenizer
 from attnprobe.model.check.dry_run import inspect
-from attnprobe.model.check.places import catch_tokens, find_grid
+from attnprobe.model.check.trace import catch_tokens, find_grid
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor
 

@@ -10,8 +10,7 @@ import pytest
 import torch
 from scipy import special
 from tokenizers import Tokenizer, models, pre_tokenizers
-from torch.nn import functional
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 import attnprobe
 from attnprobe.errors import AttnprobeWarning
@@ -36,64 +35,27 @@ def spelling() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=whole, pad_token="[PAD]", unk_token="[UNK]")
 
 
-@cache
-def causal(name: str) -> Any:
-    """Give a tiny hybrid with its language model's head."""
-    torch.manual_seed(1)
-    base = every_type.build(name)
-    model: Any = AutoModelForCausalLM.from_config(every_type.configuration(name))
-    model.base_model.load_state_dict(base.state_dict())
-    return model.eval().requires_grad_(False)
-
-
 @pytest.mark.parametrize("name", ["jamba", pytest.param("qwen3_next", marks=pytest.mark.slow)])
-class TestTables:
-    def test_census(self, name: str):
-        """Rows are of layers 1 and 3, and their entropy is that of the model's own maps."""
-        model = every_type.build(name)
-        with pytest.warns(AttnprobeWarning, match="2 of its 4 layers have no attention map and are left out"):
-            table = attnprobe.census(model, TEXTS, tokenizer=spelling())
-        assert sorted(set(table["layer"])) == [1, 3]
-        expected = []
-        for text in TEXTS:
-            given = {"input_ids": torch.tensor([spelling()(text)["input_ids"]])}
-            output = every_type.run(every_type.eager(name, model), given, output_attentions=True)
-            square = [
-                rows for rows in output.attentions if rows is not None and rows.shape[-1] == rows.shape[-2]
-            ]
-            maps = square if len(square) == 2 else [output.attentions[layer] for layer in (1, 3)]
-            expected.append([special.entr(rows[0].double().numpy()).sum(-1).mean(-1) for rows in maps])
-        np.testing.assert_allclose(table["entropy"], np.mean(expected, 0).ravel(), atol=1e-5)
-
-    def test_ablation(self, name: str):
-        """Each head's score is that of the model whose output projection is given zeros in its place."""
-        model = causal(name)
-        table = attnprobe.ablate(model, TEXTS, tokenizer=spelling(), objective="causal-lm", metric="loss")
-        frame = table.to_pandas().set_index(["layer", "head"])
-        assert list(frame.index) == [(layer, head) for layer in (1, 3) for head in range(4)]
-        for layer, head in ((1, 2), (3, 0)):
-            (output,) = (
-                module
-                for place, module in model.named_modules()
-                if place.endswith((f".{layer}.self_attn.o_proj", f".{layer}.self_attn.out_proj"))
-            )
-            kept = torch.ones(4, output.in_features // 4)
-            kept[head] = 0
-            hook = output.register_forward_pre_hook(lambda _, given, kept=kept: (given[0] * kept.flatten(),))
-            losses = []
-            for text in TEXTS:
-                ids = torch.tensor([spelling()(text)["input_ids"]])
-                with torch.inference_mode():
-                    logits = model(input_ids=ids, use_cache=False).logits
-                losses.append(float(functional.cross_entropy(logits[0, :-1], ids[0, 1:])))
-            hook.remove()
-            np.testing.assert_allclose(frame.loc[(layer, head), "score"], np.mean(losses), rtol=1e-5)
+def test_census(name: str):
+    """Rows are of layers 1 and 3, and their entropy is that of the model's own maps."""
+    model = every_type.build(name)
+    with pytest.warns(AttnprobeWarning, match="attention map are left out: 2 linear_attention"):
+        table = attnprobe.census(model, TEXTS, tokenizer=spelling())
+    assert sorted(set(table["layer"])) == [1, 3]
+    expected = []
+    for text in TEXTS:
+        given = {"input_ids": torch.tensor([spelling()(text)["input_ids"]])}
+        output = every_type.run(every_type.eager(name, model), given, output_attentions=True)
+        square = [rows for rows in output.attentions if rows is not None and rows.shape[-1] == rows.shape[-2]]
+        maps = square if len(square) == 2 else [output.attentions[layer] for layer in (1, 3)]
+        expected.append([special.entr(rows[0].double().numpy()).sum(-1).mean(-1) for rows in maps])
+    np.testing.assert_allclose(table["entropy"], np.mean(expected, 0).ravel(), atol=1e-5)
 
 
 def test_doctor():
     found = Checkpoint("jamba", every_type.build("jamba"), spelling())
     architecture = inspect(found)
-    assert "linear_attention in layers 0 and 2" in architecture.warnings[0]
+    assert "left out: 2 linear_attention" in architecture.warnings[0]
     assert [str(place) for place in architecture.places] == ["layer 1", "layer 3"]
     assert "resuming at a layer gives the same" in check_gates(found, architecture).evidence
 

@@ -1,12 +1,11 @@
 """Scores, values, outputs and contributions: what they are, and where they can't be had."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 import attnprobe
+from attnprobe.attention.block import factor_projection, measure_lengths
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check import observed
 from attnprobe.model.check.dry_run import examine
@@ -18,9 +17,8 @@ from attnprobe.model.check.observed import (
     UnobservableError,
     check_observations,
     compare_logits,
-    find_output_weights,
 )
-from attnprobe.model.check.projections import find_projections
+from attnprobe.model.check.projections import find_output_weights, find_projections
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.ways import evaluation_mode
@@ -38,14 +36,13 @@ def routed(request, copied):
 
 def test_everything_can_be_had_and_is_checked(routed):
     found = check_observations(*routed, ALL)
-    biased = [BIASED] if routed[0].name == "t5" else []  # and from decoder to encoder, without a bias
-    assert [sentence.split(" (")[0] for sentence in found] == [
+    biased = {BIASED} if routed[0].name == "t5" else set()  # and from decoder to encoder, without a bias
+    assert {sentence.split(" (")[0] for sentence in found} == biased | {
         "the softmax of the scores is the probabilities",
         PLAIN,
-        *biased,
         "probabilities times values are what the heads give",
         "the contributions of the heads add up to what their layer gives",
-    ]
+    }
     assert all(float(sentence.split("difference ")[1].rstrip(")")) < 1e-5 for sentence in found)
 
 
@@ -83,30 +80,22 @@ def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
         torch.testing.assert_close(contributions[:, head], expected, atol=1e-6, rtol=1e-5)
 
 
-def test_scores_and_values_of_a_bert(copied):
-    """By hand, from the inputs of its own query, key and value projections."""
-    model, tokenizer = copied("bert")
-    checkpoint, architecture = examine(Checkpoint("bert", model, tokenizer))
-    ids = torch.tensor([tokenizer("the dog ran to the river")["input_ids"]])
-    kept, given = {}, {}
-    for layer, block in enumerate(model.encoder.layer):
-        block.attention.self.query.register_forward_pre_hook(
-            lambda _, arguments, layer=layer: given.__setitem__(layer, arguments[0])
-        )
-
-    def keep(piece):
-        kept[piece.layer] = [part.clone() for part in (piece.observed.scores, piece.observed.values)]
-
-    with capture_attention(model, keep, architecture.way, {"scores", "values"}):
-        checkpoint.forward({"input_ids": ids})
-    for layer, (scores, values) in kept.items():
-        own = model.encoder.layer[layer].attention.self
-        query, key, value = (
-            part(given[layer]).unflatten(-1, (4, 8)).transpose(1, 2)
-            for part in (own.query, own.key, own.value)
-        )
-        torch.testing.assert_close(scores, query @ key.transpose(2, 3) / 8**0.5, atol=1e-5, rtol=1e-5)
-        torch.testing.assert_close(values, value, atol=1e-6, rtol=1e-5)
+def test_a_factor_keeps_lengths_where_a_gram_matrix_loses_them():
+    """Directions that nearly vanish in the projection: v (W W^T) v is a difference of large numbers there."""
+    generator = torch.Generator().manual_seed(0)
+    left, right = (
+        torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=torch.float64)).Q
+        for size in (8, 24)
+    )
+    scale = torch.logspace(0, -5, 8, dtype=torch.float64)
+    weight = (left * scale) @ right[:8]
+    values = (left[:, -1:].T).float()  # what the projection shortens most
+    expected = torch.linalg.vector_norm(values.double() @ weight.float().double(), dim=-1)
+    found = measure_lengths(values[None, None], factor_projection(weight.float()[None]))[0, 0]
+    gram = weight.float() @ weight.float().T
+    naive = torch.einsum("kw,wv,kv->k", values, gram, values).clamp_min(0).sqrt()
+    assert abs(found / expected - 1).max() < 0.02
+    assert abs(naive / expected - 1).max() > 0.5
 
 
 def test_a_tap_shows_scores_alone(copied):
@@ -141,14 +130,10 @@ def test_refused_by_name_with_the_reason(copied):
 
 def test_what_is_not_what_it_should_be_is_refused(copied, monkeypatch):
     checkpoint, architecture = examine(Checkpoint("bert", *copied("bert")))
-    real = observed.find_projections
-
-    def wrong(checkpoint):
-        return tuple(reversed(real(checkpoint)))
-
-    monkeypatch.setattr(observed, "find_projections", wrong)
+    right = observed.split_by_head
+    monkeypatch.setattr(observed, "split_by_head", lambda *given: right(*given).flip(0))  # of other heads
     with pytest.raises(UnobservableError, match="does not hold that the contributions"):
-        check_observations(checkpoint, replace(architecture), {"projection"})
+        check_observations(checkpoint, architecture, {"projection"})
 
 
 class TestLogits:

@@ -73,7 +73,7 @@ def test_fused(tiny: Tiny):
         assert (layer.inputs, layer.fused) == ((), f"{layer.attention}.Wqkv")
 
 
-@pytest.mark.parametrize(("kind", "said"), [(Normed, "no projection reads"), (Doubled, "2 projections read")])
+@pytest.mark.parametrize(("kind", "said"), [(Normed, "no projections read"), (Doubled, "2 projections read")])
 def test_refused(tiny: Tiny, kind: type[nn.Module], said: str):
     checkpoint = fresh(tiny)
     checkpoint.model.encoder.layer[1].attention.output.dense = kind()

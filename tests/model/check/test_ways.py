@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.check.dry_run import check_row_sums, inspect
+from attnprobe.model.check.dry_run import check_maps, inspect
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.ways import Way
@@ -107,10 +107,10 @@ def test_a_gap_in_a_later_layer_is_seen():
     whole = torch.full((2, HEADS, 5, 5), 0.2)
     gap = whole.clone()
     gap[1, 2, 3] = torch.nan
-    assert check_row_sums("own", [whole, whole], 1e-3)
+    assert check_maps("own", {}, [whole, whole], 1e-3)
     for maps in ([gap, whole], [whole, gap]):
         with pytest.raises(UnsupportedModelError, match="do not sum to 1"):
-            check_row_sums("own", maps, 1e-3)
+            check_maps("own", {}, maps, 1e-3)
 
 
 class TestRefused:
@@ -121,7 +121,7 @@ class TestRefused:
         [
             ("exponentials", "no attention was found"),
             ("aside", "do not depend on the softmax tapped in layer 0"),
-            ("too few", "attention of 1 layer was read, its configuration says 2"),
+            ("too few", "attention of 1 layers was read, its configuration says 2"),
         ],
     )
     def test_kinds(self, tiny: Any, kind: str, reason: str):

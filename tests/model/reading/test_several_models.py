@@ -8,7 +8,7 @@ import torch
 
 from attnprobe.corpus.document import Document
 from attnprobe.model.check.dry_run import examine
-from attnprobe.model.check.reference import run_twice
+from attnprobe.model.check.trace import run_twice
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.gates import gate_attention

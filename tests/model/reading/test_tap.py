@@ -158,33 +158,6 @@ def test_tokens_with_global_attention_are_refused():
         model(input_ids=some_ids(batch=2), global_attention_mask=everywhere)
 
 
-# Left as found
-
-
-def hooks(model: nn.Module) -> list[int]:
-    return [len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()]
-
-
-def test_left_as_found(tiny: Tiny):
-    model, tokenizer = copy.deepcopy(tiny("deberta-v2")[0]), tiny("deberta-v2")[1]
-    model.train()
-    model.encoder.layer[1].eval()
-    training = [module.training for module in model.modules()]
-    ids = tokenizer("the dog ran", return_tensors="pt")["input_ids"]
-    before = hooks(model), model.config._attn_implementation, model.config.output_attentions
-
-    def breaks(piece: Piece):
-        raise KeyboardInterrupt
-
-    with capture_attention(model, lambda _: None, Way.TAP):
-        assert not any(module.training for module in model.modules())
-        model(input_ids=ids)
-    with pytest.raises(KeyboardInterrupt), capture_attention(model, breaks, Way.TAP):
-        model(input_ids=ids)
-    assert [module.training for module in model.modules()] == training
-    assert (hooks(model), model.config._attn_implementation, model.config.output_attentions) == before
-
-
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 11), st.integers(1, 12))
 def test_bands_against_a_loop(keys: int, side: int, first: int, queries: int):
     """Also where rows of padding come along, and where the window is wider than the text."""
