@@ -52,7 +52,7 @@ def numbers(table):
         lambda file: attnprobe.mixing("demo", file),
         lambda file: attnprobe.mixing("demo", file, by="layer"),
         lambda file: attnprobe.mixing("demo", file, by="pair"),
-        lambda file: attnprobe.entropy("demo", file),
+        lambda file: attnprobe.entropy("demo", file, weights="both"),
         lambda file: attnprobe.roles("demo", file),
         lambda file: attnprobe.rank("demo", file),
         lambda file: attnprobe.positional("demo", file, control=True),

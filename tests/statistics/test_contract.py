@@ -57,8 +57,9 @@ class TestEvery:
         kind: str, cuts: tuple[int, ...],
     ):  # fmt: skip
         whole = drawn(2, 3, 10, content_only=content_only, kind=kind)
-        expected = statistic(shown(statistic, whole))
-        torch.testing.assert_close(pieced(statistic, whole, cuts), expected, equal_nan=True)
+        for block in (whole, in_double(whole)):  # in the compiled loops, and in torch
+            expected = statistic(shown(statistic, block))
+            torch.testing.assert_close(pieced(statistic, block, cuts), expected, equal_nan=True)
 
     @in_every_way(**WAYS)
     def test_heads_in_another_order(

@@ -127,7 +127,7 @@ def _inspect_way(
     checkpoint: Checkpoint, known: Reference, way: Way, warnings: tuple[str, ...]
 ) -> Architecture:
     inputs, name, body, kept = known.inputs, checkpoint.model_type, checkpoint.body, checkpoint.kept
-    tolerance, trace = find_tolerance(checkpoint), trace_pass(checkpoint, inputs, way)
+    tolerance, trace = find_tolerance(checkpoint), trace_pass(checkpoint, inputs, way, {"maps"})
     maps, sites = [seen["maps"] for seen in trace.layers], tuple(trace.sites.called)
     if not maps:
         raise UnsupportedModelError(name, NO_LAYER)
@@ -212,7 +212,8 @@ def check_maps(name: str, inputs: Mapping[str, Tensor], maps: Sequence[Tensor], 
         if not {queries, keys} <= lengths:
             reason = f"it does not attend from tokens to tokens (maps of {queries} x {keys} tokens were read)"
             raise UnsupportedModelError(name, reason)
-    off = float(torch.stack([(rows.cpu().double().sum(-1) - 1).abs().max() for rows in maps]).max())
+    sums = (rows.cpu().sum(-1, dtype=torch.float64) for rows in maps)
+    off = float(torch.stack([(each - 1).abs().max() for each in sums]).max())
     if not off <= tolerance:
         raise UnsupportedModelError(name, f"its attention rows do not sum to 1 (off by {off:.1e})")
     return f"every attention row sums to 1 (largest error {off:.1e})"
@@ -226,18 +227,19 @@ def _find_sight(
     Returns:
         The kind of each layer; whether the tokens of an image see each other in a decoder.
     """
-    name, ahead = checkpoint.model_type, [rows.triu(1) for rows in maps]
     if isinstance(checkpoint.processor, SeeingProcessor):
         sight = find_sight(checkpoint.processor.is_image(inputs["input_ids"])).to(maps[0].device)
         beyond = (torch.arange(sight.shape[1], device=sight.device) > sight[..., None])[:, None]
-        kinds = tuple(Kind.ENCODER if bool((rows * beyond).any()) else Kind.DECODER for rows in ahead)
+        kinds = tuple(Kind.ENCODER if bool((rows * beyond).any()) else Kind.DECODER for rows in maps)
     else:
         targets = inputs["decoder_input_ids"].shape[1] if checkpoint.decodes else None
         kinds = tuple(infer_kind(rows, targets=targets) for rows in maps)
-    decoders = {bool(rows.any()) for rows, kind in zip(ahead, kinds, strict=True) if kind is Kind.DECODER}
-    if len(decoders) > 1 or (True in decoders and checkpoint.modality != BOTH):
-        raise UnsupportedModelError(name, "its decoder sees later tokens, which is not expected of one")
-    return kinds, True in decoders
+    decoders = (rows for rows, kind in zip(maps, kinds, strict=True) if kind is Kind.DECODER)
+    ahead = {bool(rows.triu(1).any()) for rows in decoders}
+    if len(ahead) > 1 or (True in ahead and checkpoint.modality != BOTH):
+        reason = "its decoder sees later tokens, which is not expected of one"
+        raise UnsupportedModelError(checkpoint.model_type, reason)
+    return kinds, True in ahead
 
 
 def _check_layers(
@@ -277,9 +279,8 @@ def _check_against_own(
         if [rows.shape for rows in layers] != [rows.shape for rows in read]:
             raise UnsupportedModelError(name, "the maps read are of other shapes than its own eager maps")
         for expected, rows in zip(layers, read, strict=True):
-            precise = rows.cpu().double()
-            precise = precise.mean(1, keepdim=True) if known.source == MEANS else precise
-            differences.append((expected.cpu().double() - precise).abs().max())
+            given = rows.mean(1, keepdim=True) if known.source == MEANS else rows
+            differences.append((expected.cpu() - given.cpu()).abs().max().double())
     difference = float(torch.stack(differences).max())
     if not difference <= find_tolerance(checkpoint):
         raise UnsupportedModelError(name, f"the maps read differ from its own eager maps by {difference:.1e}")

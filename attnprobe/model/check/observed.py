@@ -50,7 +50,7 @@ def check_observations(
         raise UnobservableError(model_type, "projection", error.reason) from error
     logits = {"scores", "queries", "keys"} if {"queries", "keys"} & {*needs} else set()
     observe = {*needs, *logits, *(("outputs",) if projections else ())} - {"projection"}
-    trace = trace_projections(checkpoint, architecture.way, *observe)
+    trace = trace_projections(checkpoint, architecture.way, "maps", *observe)
     if missing := observe - set.intersection(*(set(seen) for seen in trace.layers)):
         reason = f"its attention is reached through the {architecture.way}, which does not show that"
         raise UnobservableError(model_type, min({*needs} & missing or missing), reason)

@@ -106,8 +106,7 @@ class Trace:
     Attributes:
         hidden: What it gave, (sequence, position, width).
         sites: Which modules attended, and how.
-        layers: What each layer showed, in order, by name: "maps" (sequence, head, query, key) and what was
-            observed beside them.
+        layers: What was observed of each layer, in order, by name; "maps" are (sequence, head, query, key).
         calls: The calls of the modules that were watched.
     """
 
@@ -121,7 +120,7 @@ def trace_pass(
     checkpoint: Checkpoint,
     inputs: Mapping[str, Tensor],
     way: Way,
-    observe: Collection[str] = (),
+    observe: Collection[str],
     watched: Callable[[str, nn.Module], bool] = lambda name, module: False,
 ) -> Trace:
     """Trace what a forward pass calls.
@@ -136,14 +135,16 @@ def trace_pass(
         members = slice(piece.sequence, piece.sequence + len(piece.probabilities))
         if members.stop > batch:
             raise UnsupportedModelError(checkpoint.model_type, "it attends to other than its sequences")
+        shown = layers[piece.layer]
         for name, block in {"maps": piece.probabilities, **vars(piece.observed)}.items():
-            if block is None:
+            if block is None or name not in observe:
                 continue
             whole = name in {"values", "keys"}
             shape = (batch, block.shape[1], block.shape[2] if whole else piece.queries, block.shape[3])
-            kept = layers[piece.layer].setdefault(name, block.new_full(shape, torch.nan))
+            if name not in shown:
+                shown[name] = block.new_full(shape, torch.nan)
             start = 0 if whole else piece.query
-            kept[members, :, start : start + block.shape[2]] = block
+            shown[name][members, :, start : start + block.shape[2]] = block
 
     body = checkpoint.body
     try:

@@ -46,8 +46,13 @@ def test_all_places_are_as_likely():
     place = {span: at for at, span in enumerate(spans)}
     times = Counter()
     for _ in range(2200):
-        said = drawn(random)._replace(links=(TokenLink(spans[3], spans[4], "x"),))
-        times[place[move_links(said).links[0].source]] += 1
+        link = TokenLink(spans[3], spans[4], "x", also=(spans[1], spans[6]))
+        (moved,) = move_links(drawn(random)._replace(links=(link,))).links
+        times[source := place[moved.source]] += 1
+        # The other answers move with the first, as far as the text goes.
+        assert [place[span] for span in moved.also] == [
+            at for at in (source - 2, source + 3) if 0 <= at < WORDS
+        ]
     assert set(times) == {*range(WORDS - 1)} - {3}
     assert max(abs(number - 220) for number in times.values()) < 4 * 220**0.5
 

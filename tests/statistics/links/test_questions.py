@@ -7,6 +7,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import TokenAnnotation, TokenLink, TokenSpan
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import ALL, FURTHEST, OFFSETS, LinkTask
+from attnprobe.sums.links import FAR
 
 BOTH = LinkTask("forward", "backward", OFFSETS, "label")
 
@@ -73,6 +74,8 @@ def test_spans_of_several_words():
     assert right_spans(found) == [[(5, 7), (7, 8)], [(1, 2), (2, 4)]]
     assert candidates(found, 0) == [(4, 5), (5, 7), (7, 8)]
     assert (offsets(found, 0), offsets(found, 1)) == (from_to(2), from_to(-10, -2))
+    part = asked(TokenAnnotation(FIVE, (TokenLink(span(3), FIVE[4], "x"),)))  # of a word of two tokens
+    assert candidates(part, 0) == [(1, 2), (4, 5), (5, 7), (7, 8)]
 
 
 def test_candidates_answer_the_source_alone():
@@ -124,3 +127,4 @@ def test_offsets_in_a_pair_of_texts():
     assert [offsets(found, question) for question in range(4)] == [[-1], [1], from_to(3), from_to(-10, -3)]
     found = asked(TokenAnnotation((*pair[0], *pair[1]), (TokenLink(pair[0][1], pair[1][1], "x"),), second=7))
     assert [offsets(found, question) for question in range(2)] == [[0], [0]]
+    assert not any(FAR in key for key in found.keys)  # between two texts stand no words

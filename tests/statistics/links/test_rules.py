@@ -18,10 +18,13 @@ from attnprobe.statistics.links import SYNTAX_TASK as SYNTAX
 from attnprobe.statistics.questions import questions_of
 from attnprobe.statistics.rules import (
     ALL,
+    COREFERENCE_TASK,
+    FIRST,
     OF_PARTS_OF_SPEECH,
     PARTS_OF_SPEECH,
     SAME_CONTEXT,
     SAME_LEFT_CONTEXT,
+    SAME_PLACE,
     SAME_TEXT,
 )
 from attnprobe.survey.finder import QuestionIndex, count_layers
@@ -87,6 +90,27 @@ def test_words_of_the_same_text(rule, causal):
             known = SAME_LEFT_CONTEXT if causal and rule == SAME_CONTEXT else rule
             expected.append(by_definition(known, letters, at, letters, choices) + 1)
         assert chosen(found, rule) == expected
+
+
+def test_the_same_place_of_another_text():
+    """Of five words and of eight, both ways: the middle of a word falls into a word."""
+    words = spans(13)
+    links = [TokenLink(words[at], words[5], "x") for at in range(5)]
+    links += [TokenLink(words[at], words[0], "x") for at in range(5, 13)]
+    found = asked(TokenAnnotation(words, tuple(links), second=words[5].start))
+    askers = [int(found.rows.queries[row, 0]) - 1 for row in found.row]
+    expected = [5 + int((at + 0.5) / 5 * 8) if at < 5 else int((at - 5 + 0.5) / 8 * 5) for at in askers]
+    assert chosen(found, SAME_PLACE) == [at + 1 for at in expected]
+
+
+def test_who_wrote_the_links_may_say_what_a_rule_chooses():
+    words = spans(6)
+    guesses = (("same head word", words[1]),)
+    link = TokenLink(words[5], words[1], "x", (words[0], words[1], words[3]), guesses=guesses)
+    found = asked(TokenAnnotation(words, (link,)), COREFERENCE_TASK)
+    for rule, word in (("same head word", 1), (FIRST, 0)):
+        (choice,) = found.choices[:, COREFERENCE_TASK.rules.index(rule)]
+        assert tuple(found.rows.spans[choice]) == words[word]
 
 
 def by_part_of_speech(rule, parts, at, choices):
