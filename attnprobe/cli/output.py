@@ -6,7 +6,6 @@ import tempfile
 import webbrowser
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,12 +27,8 @@ if TYPE_CHECKING:
 Given = Mapping[str, Any]
 #: What stands for standard input as data, and for standard output as a file.
 _STREAM = "-"
-#: Where the class of a page or a picture is that a command makes.
-_PAGES = {
-    "view": "attnprobe.reports.view.view:View",
-    "report": "attnprobe.reports.report.report:Report",
-    "plot": "attnprobe.reports.picture:Picture",
-}
+#: Commands that make a page or a picture, and what the names of their files may end in.
+_PAGES = {"view": ("html", "svg", "png", "pdf"), "report": ("html",), "plot": ("svg", "png", "pdf", "html")}
 
 
 def run_command(command: Command, **given: Any) -> None:
@@ -102,11 +97,9 @@ def _choose_destination(command: Command, given: Given) -> tuple[Path | None, st
 
         chosen = check_output(output, given["overwrite"], given["format"])
         return chosen.path, chosen.format
-    module, name = _PAGES[command.name].split(":")
     format = "svg" if command.name == "plot" else "html"
     if output is not None:
-        endings = getattr(import_module(module), name).endings
-        output = destination.check_free_file(output, endings, given["overwrite"])
+        output = destination.check_free_file(output, _PAGES[command.name], given["overwrite"])
         format = output.suffix.lower().removeprefix(".")
     elif command.name != "plot" and not _is_browser_there():
         raise UsageError("There is no browser here to show the page in; write a file with -o page.html.")

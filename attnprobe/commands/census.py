@@ -101,15 +101,22 @@ def census(
         return survey.measure(chosen, rows, as_far_as_possible=everything)
 
 
-def _survey_family(name: str, model: Any, texts: Any, options: Mapping[str, Any]) -> "HeadTable":
-    """Survey texts for one family of the census."""
+def _survey_family(
+    name: str, model: Any, texts: Any, options: Mapping[str, Any], *, control: bool = False
+) -> "HeadTable":
+    """Survey texts for one family of the census, also with their tokens shuffled as a ``control``."""
     with open_text_survey(name, model, texts, options) as survey:
+        if control and survey.source.kind != "text":
+            raise UsageError("--control shuffles the tokens of texts; of images and sound, leave it out.")
+        from attnprobe.statistics.positional import CONTROLLED
         from attnprobe.statistics.registry import census_statistics, select_statistics
 
         chosen = census_statistics(name)
         if name in {"special", "modality"} and options["weights"] != "attention":  # lengths of the same
             chosen += select_statistics("norm")
-        return survey.measure(chosen)
+        if not control:
+            return survey.measure(chosen)
+        return survey.measure([*chosen, *select_statistics(name, controls=True)], CONTROLLED)
 
 
 @command(TableOutput)
@@ -160,16 +167,7 @@ def positional(
       attnprobe positional demo
       attnprobe positional demo --control
     """
-    if not control:
-        return _survey_family("positional", model, texts, options)
-    with open_text_survey("positional", model, texts, options) as survey:
-        if survey.source.kind != "text":
-            raise UsageError("--control shuffles the tokens of texts; of images and sound, leave it out.")
-        from attnprobe.statistics.positional import CONTROLLED
-        from attnprobe.statistics.registry import census_statistics, select_statistics
-
-        controls = select_statistics("positional", controls=True)
-        return survey.measure([*census_statistics("positional"), *controls], CONTROLLED)
+    return _survey_family("positional", model, texts, options, control=control)
 
 
 @command(TableOutput)

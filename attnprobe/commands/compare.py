@@ -120,7 +120,7 @@ def compare(
     """What did fine-tuning change in the heads?
 
     Both models read the same batches, each once. Models with different tokenizers are compared word
-    by word; models of different shapes head by nearest head, which columns _b are then about.
+    by word; of models of different shapes, each head with its nearest one (columns in _b).
 
     Columns:
       jsd              how differently heads of one number attend, query by

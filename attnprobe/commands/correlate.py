@@ -175,8 +175,8 @@ def merge(
     Each job, such as one of a Slurm array, reads its part (--part 3/100) or a file of its own and
     writes a table with -o; merge adds up the sums in the json files beside them. Tables of census
     and of its parts, rank, induction, mixing, syntax, coreference, links and roles can be merged, of
-    the same model with the same options. Columns on rare tokens are left out where jobs took others
-    for rare. One table, of any command, is written in another format.
+    the same model with the same options. Columns on rare tokens are left out where the jobs took
+    different ones for rare. One table, of any command, is written in another format.
 
     Examples:
       attnprobe census my-bert -d corpus.txt --part 1/2 -o part1.csv

@@ -35,8 +35,8 @@ def doctor(
     own eager attention maps. Exit code 1 if something is wrong.
 
     Columns:
-      finding, value  what was looked at, and what it is
-      status          ok, warning or failed
+      check, detail  what was looked at, and what it is
+      status         ok, warning or failed
 
     Examples:
       attnprobe doctor demo

@@ -333,8 +333,6 @@ def prune(
         raise UsageError("--save and --share go together: --save DIR --share 0.4, or --margin 0.01.")
     if physical and save is None:
         raise UsageError("--physical says how --save writes; add --save DIR.")
-    if share == 1:
-        raise UsageError("--share must be less than 1: of no head there is no checkpoint.")
     criterion = Criterion.parse(by, highest_first=highest_first)
     for option, given in (("--rerank", rerank), ("--rank-data", rank_texts is not None)):
         if given:

@@ -148,9 +148,8 @@ def induction(
 
     Notes:
         A sequence is u + r + r between the boundary tokens of a text: different random tokens of the
-        vocabulary, the last of them twice. How many are in r is drawn for each sequence, from half of
-        ``length`` to ``length``; all sequences are equally long. Encoders and decoders have the same
-        definition.
+        vocabulary, the last of them twice. How many are in r is drawn for each, from half of ``length`` to
+        ``length``; all are equally long.
 
     References:
         Olsson et al. (2022), In-context learning and induction heads.
