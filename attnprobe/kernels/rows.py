@@ -254,7 +254,12 @@ def _offsets_torch(
     add(_BEFORE, ordinary * (ahead < -reach))
     add(-1, ordinary * (ahead > reach))
     for single in range(-reach, reach + 1):
-        add(_SINGLE + single + reach, ordinary * (ahead == single))
+        # Of the block, only the diagonal is read.
+        marked = ordinary.diagonal(offset + single, 1, 2)[:, None]
+        first = max(0, -(offset + single))
+        asking = there[..., first : first + marked.shape[2]]
+        sums = rows.diagonal(offset + single, 2, 3) * marked, asking * marked
+        out[:, :, _SINGLE + single + reach] = torch.stack(sums, -1).sum(2)
 
 
 def add_up_offsets(p: Tensor, marks: Tensor, asks: Tensor, sees: Tensor, offset: int, reach: int) -> Tensor:
@@ -279,6 +284,6 @@ def add_up_offsets(p: Tensor, marks: Tensor, asks: Tensor, sees: Tensor, offset:
         _offsets_torch(p, marks, asks, sees, offset, reach, out)
         return out
     number = torch.nn.functional.pad(marks.cumsum(2), (1, 0)).int()  # of each kind before each key
-    arrays = [one.contiguous().numpy() for one in (p, marks, number, asks, sees)]
+    arrays = [part.contiguous().numpy() for part in (p, marks, number, asks, sees)]
     run_over_rows(_offset_rows, p.shape[0] * p.shape[1], *arrays, offset, reach, out=(out.numpy(),))
     return out

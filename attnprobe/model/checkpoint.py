@@ -55,8 +55,6 @@ class Checkpoint:
     """A model and its tokenizer.
 
     Attributes:
-        origin: Where the weights came from: folder, hub commit, hashes.
-        unused: Weights that the model does not use, such as those of a trained head.
         modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
         tower: The submodule that is read, of a model with one for text and one for something else.
         kept: Which heads its weights have, (layer, head), if it is physically pruned; else None.
@@ -247,16 +245,10 @@ def find_tower(model: PreTrainedModel, modality: str) -> str:
 
 def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
     """Refuse a checkpoint that does not read what it will be given, as far as its type tells."""
-    if modality == BOTH:
-        if not reads_both(config):
-            raise UnsupportedModelError(
-                config.model_type,
-                f"{name} does not read an image as tokens in a text (image_token_id); give text alone, or a "
-                "folder of images",
-            )
-        return
+    if modality == BOTH and not reads_both(config):
+        raise UnsupportedModelError(config.model_type, f"{name} reads no image in a text; give either alone")
     kind: Any = MODEL_MAPPING.get(type(config), None)
-    if kind is None:  # in code that comes with the checkpoint
+    if kind is None or modality == BOTH:  # or it is in code that comes with the checkpoint
         return
     modalities = list_modalities(kind[0] if isinstance(kind, tuple) else kind)
     if not modalities:

@@ -16,7 +16,7 @@ from attnprobe.errors import ModelError, UsageError
 from attnprobe.model import lean
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
 from attnprobe.model.embedding import Embedding, choose_prompts
-from attnprobe.model.locate import DeviceMap, LoadOptions, locate
+from attnprobe.model.locate import LoadOptions, locate
 from attnprobe.model.processing import load_processor
 from attnprobe.model.pruning import read_kept_heads
 from attnprobe.model.quantisation import describe_quantisation, find_packing, place_weights
@@ -47,7 +47,11 @@ def load_checkpoint(
         AttnprobeError: With one sentence on what is wrong and what to do.
     """
     options = options or LoadOptions()
-    spread = _build_device_map_options(options.device_map, options.device)
+    spread: dict[str, Any] = {} if options.device_map is None else {"device_map": options.device_map}
+    if spread and options.device != "auto":
+        raise UsageError(f"--device-map spreads the model; leave out --device {options.device}.")
+    if spread and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UsageError("--device-map takes all devices for one process; start it without torchrun.")
     device = _find_device(options.device)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
@@ -75,7 +79,10 @@ def load_checkpoint(
     model: Any = weights.model
     model = (model if spread else model.to(device)).eval().requires_grad_(False)
     vars(model.config).pop("pruned_heads", None)  # which are on record as ours are
-    _refuse_infinite(name, model)
+    for key, weight in model.named_parameters():
+        # Those on disk or quantised are seen as they run.
+        if not weight.is_meta and not find_packing(weight) and not bool(torch.isfinite(weight).all()):
+            raise ModelError(f"{name}: the weight {key} holds NaN or infinite numbers.")
     quantisation = describe_quantisation(model)
     facts = {"model_type": config.model_type, "dtype": options.dtype}
     facts["trust_remote_code"] = options.trust_remote_code
@@ -124,31 +131,12 @@ def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) ->
         attending = {int(match[1]) for match in extra if _ATTENTION.search(match[0])}
         beyond = sorted(attending - {int(match[1]) for match in extra if AHEAD.search(match[0])})
         if len(beyond) > ahead:
-            side = path.partition(".")[0]
-            kind = f"{side} " if model.config.is_encoder_decoder and side in {"encoder", "decoder"} else ""
+            numbers = join_names(list(map(str, beyond)))
             sentences.append(
-                f"the weights hold {beyond[-1] + 1} {kind}layers, of which the config leaves out "
-                f"{join_names(list(map(str, beyond)))} (counted from 0)"
+                f"the weights of {path} hold {beyond[-1] + 1} layers, of which the config leaves out "
+                f"{numbers} (counted from 0)"
             )
     return tuple(sentences)
-
-
-def _refuse_infinite(name: str, model: nn.Module) -> None:
-    for key, weight in model.named_parameters():
-        # Those on disk or quantised are seen as they run.
-        if not weight.is_meta and not find_packing(weight) and not bool(torch.isfinite(weight).all()):
-            raise ModelError(f"{name}: the weight {key} holds NaN or infinite numbers.")
-
-
-def _build_device_map_options(device_map: DeviceMap | None, device: str) -> dict[str, Any]:
-    """Build the options of ``from_pretrained`` for a device map; none without one."""
-    if device_map is None:
-        return {}
-    if device != "auto":
-        raise UsageError(f"--device-map spreads the model over all devices; leave out --device {device}.")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UsageError("--device-map takes all devices for one process; start it without torchrun.")
-    return {"device_map": device_map}
 
 
 def _find_device(name: str) -> torch.device:

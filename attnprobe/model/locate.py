@@ -235,20 +235,17 @@ def _download(name: str, options: LoadOptions, *, weights: bool) -> Path:
 def _fetch(name: str, options: LoadOptions, wanted: list[str], ignored: list[str]) -> Path:
     from huggingface_hub import errors, snapshot_download
 
-    nowhere = f"{name!r} is neither a folder here nor "
-    sentences = {
-        errors.GatedRepoError: f"{name} is gated: ask for access on its page, then set HF_TOKEN or run "
-        "`hf auth login`.",
-        errors.RevisionNotFoundError: f"{name} has no revision {options.revision!r}.",
-        errors.RepositoryNotFoundError: nowhere + "a checkpoint on the hub (for a private one set HF_TOKEN).",
-        errors.HFValidationError: nowhere + "a possible name on the hub.",
-        (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError): nowhere
-        + "in the local cache, and the hub can't be reached, or HF_HUB_OFFLINE is set.",
-    }
+    how: dict[str, Any] = {"allow_patterns": wanted, "ignore_patterns": ignored}
     try:
-        how: dict[str, Any] = {"allow_patterns": wanted, "ignore_patterns": ignored}
         return Path(snapshot_download(name, revision=options.revision, **how))
     except (errors.HfHubHTTPError, OSError, ValueError) as error:
-        known = (sentence for kind, sentence in sentences.items() if isinstance(error, kind))
-        other = f"{name} can't be fetched from the hub: {first_line(error)}."
-        raise UsageError(next(known, other)) from error
+        reason = f"is neither a folder here nor to be had from the hub: {first_line(error)}"
+        if isinstance(error, errors.GatedRepoError):
+            reason = "is gated: ask for access on its page, then set HF_TOKEN or run `hf auth login`"
+        elif isinstance(error, errors.RevisionNotFoundError):
+            reason = f"has no revision {options.revision!r}"
+        elif isinstance(error, errors.RepositoryNotFoundError):
+            reason = "is neither a folder here nor on the hub (for a private checkpoint, set HF_TOKEN)"
+        elif isinstance(error, (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError)):
+            reason = "is not here, nor in the local cache; the hub is away, or HF_HUB_OFFLINE is set"
+        raise UsageError(f"{name!r} {reason}.") from error

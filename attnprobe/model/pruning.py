@@ -81,13 +81,9 @@ def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrai
     The weights are of the ``dtype``, by default the one in which they are stored.
 
     Raises:
-        AttnprobeError: When the folder holds no pruned checkpoint, or its files contradict each other.
+        AttnprobeError: When the folder holds no checkpoint, or its files contradict each other.
     """
     folder = Path(folder).expanduser()
-    if not (folder / RECORD).is_file():
-        raise ModelError(
-            f"{folder} holds no {RECORD}, so it is no pruned checkpoint; load it with transformers."
-        )
     return _load_stored(folder, str(folder), dtype)
 
 

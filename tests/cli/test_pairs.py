@@ -91,7 +91,7 @@ class TestRuns:
         ),
         (
             ("modality", "demo", "-d", "DATA", "--image-column", "image"),
-            "does not read an image as tokens in",
+            "reads no image in a text",
         ),
         (("modality", "MODEL", "-d", "DATA", "--image-column", "shown"), "has no column 'shown'"),
         (("modality", "MODEL", "-d", "DATA", "--max-length", "12"), "gives more than the 12 tokens of a"),

@@ -139,7 +139,7 @@ class TestBase:
         [
             ({"base_model_name_or_path": None}, "names no base model"),
             ({"base_model_name_or_path": "../../gone"}, "another machine; name its base"),
-            ({"base_model_name_or_path": "<b>x</b>"}, "neither a folder here nor a possible name"),
+            ({"base_model_name_or_path": "<b>x</b>"}, "neither a folder here nor to be had"),
             ({"base_model_name_or_path": "/"}, "holds no config.json"),
             ({"peft_type": "PREFIX_TUNING"}, "adds virtual tokens"),
             ({"peft_type": "NOTHING_KNOWN"}, "no adapters of the kind NOTHING_KNOWN"),

@@ -33,11 +33,11 @@ def edited(saved: Saved, tmp_path: Path) -> Callable[..., Path]:
 @pytest.mark.parametrize(
     ("name", "changes", "said"),
     [
-        ("bert", {"num_hidden_layers": 2}, ["hold 3 layers, of which the config leaves out 2"]),
+        ("bert", {"num_hidden_layers": 2}, ["encoder.layer hold 3 layers, of which the config leaves out 2"]),
         (
             "t5", {"num_layers": 1, "num_decoder_layers": 1},
-            ["hold 3 encoder layers, of which the config leaves out 1 and 2 (counted from 0)",
-             "hold 2 decoder layers, of which the config leaves out 1"],
+            ["encoder.block hold 3 layers, of which the config leaves out 1 and 2 (counted from 0)",
+             "decoder.block hold 2 layers, of which the config leaves out 1"],
         ),
     ],
 )  # fmt: skip

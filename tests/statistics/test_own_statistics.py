@@ -180,4 +180,6 @@ def test_names_are_not_taken_twice():
         choose([statistic(lambda block: block, unit="share", name="entropy")])
     with pytest.raises(AttnprobeError, match="must be names, or functions"):
         choose([len])
+    with pytest.raises(AttnprobeError, match="no 'special_excess'; it is measured by attnprobe roles"):
+        choose(["special_excess"])
     assert choose([second, second, "entropy"])[1] is second
