@@ -13,7 +13,7 @@ from attnprobe.options import (
     text_option,
 )
 from attnprobe.registry import Option, command, split_names
-from attnprobe.session.survey import open_text_survey
+from attnprobe.session.survey import open_survey
 
 if TYPE_CHECKING:
     from attnprobe.statistics.statistic import Statistic
@@ -89,7 +89,7 @@ def census(
             "--everything measures all there is, under both weightings; leave out --statistics and --weights."
         )
     names = split_names(statistics)
-    with open_text_survey("census", model, texts, options) as survey:
+    with open_survey("census", model, texts, options) as survey:
         from attnprobe.statistics import registry
 
         chosen = registry.every_statistic_of_heads() if everything else registry.choose(names)
@@ -105,7 +105,7 @@ def _survey_family(
     name: str, model: Any, texts: Any, options: Mapping[str, Any], *, control: bool = False
 ) -> "HeadTable":
     """Survey texts for one family of the census, also with their tokens shuffled as a ``control``."""
-    with open_text_survey(name, model, texts, options) as survey:
+    with open_survey(name, model, texts, options) as survey:
         if control and survey.source.kind != "text":
             raise UsageError("--control shuffles the tokens of texts; of images and sound, leave it out.")
         from attnprobe.statistics.positional import CONTROLLED
@@ -267,7 +267,7 @@ def distance(
     """
     if all_pairs and by != "pair":
         raise UsageError("--all-pairs gives one row per pair; leave out --by.")
-    with open_text_survey("distance", model, texts, options) as survey:
+    with open_survey("distance", model, texts, options) as survey:
         from attnprobe.statistics.distance import ALL_PAIRS, BY_HEAD, BY_LAYER, BY_PAIR
         from attnprobe.statistics.registry import select_statistics
 
@@ -312,7 +312,7 @@ def mixing(
         Shazeer et al. (2020), Talking-heads attention; Kobayashi et al. (2020), Attention is not only a
         weight; Busing et al. (1999), Delete-m jackknife for unequal m.
     """
-    with open_text_survey("mixing", model, texts, options) as survey:
+    with open_survey("mixing", model, texts, options) as survey:
         from attnprobe.statistics.mixing import BY_HEAD, BY_LAYER, BY_PAIR, CORRELATION, SHUFFLED
         from attnprobe.statistics.registry import select_statistics
 
@@ -352,7 +352,7 @@ def rank(
     References:
         Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models.
     """
-    with open_text_survey("rank", model, texts, options) as survey:
+    with open_survey("rank", model, texts, options) as survey:
         from attnprobe.statistics.rank import MAP_RANK, RANK
         from attnprobe.statistics.registry import select_statistics
 

@@ -278,7 +278,7 @@ def probe(
     if by == "head" and folds != FOLDS:
         raise UsageError("--by head gives the weights of one probe; leave out --folds, which scores several.")
     question = {"labels": split_names(labels), "subtypes": subtypes, "min_links": min_links}
-    with open_survey("probe", model, options, lambda _: open_gold(texts, gold, options)) as survey:
+    with open_survey("probe", model, texts, options, partial(open_gold, texts, gold, options)) as survey:
         documents = _choose_links(survey.source, gold, question)
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics.rules import COREFERENCE_TASK, LINKS_TASK, SYNTAX_TASK
@@ -333,7 +333,7 @@ def _find_links(
     if options["control"] is not None:
         question["control"] = options["control"]
     open_source = open_pairs or partial(open_gold, texts, gold, options)
-    with open_survey(name, model, options, lambda _: open_source()) as survey:
+    with open_survey(name, model, texts, options, open_source) as survey:
         documents = _choose_links(survey.source, gold, question)
         from attnprobe.run.examples import check_targets
         from attnprobe.statistics import alignment, links, trees

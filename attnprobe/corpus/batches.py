@@ -133,24 +133,25 @@ class Clip:
 
 
 class MediaBatches(BatchReader):
-    """The batches of clips, of which the model makes ``lengths`` tokens, as far as that is known."""
+    """The batches of clips, which a ``processor`` prepares.
+
+    The model makes ``lengths`` tokens of them, as far as that is known.
+    """
 
     def __init__(
         self,
-        kind: str,
+        processor: Any,
         clips: Sequence[Clip],
         lengths: NDArray[np.int32],
-        prepare: Callable[[NDArray[Any]], dict[str, Tensor]],
         *,
         digest: str,
-        rate: int,
         budget: int,
         cells: int | None = None,
         grids: Mapping[tuple[int, ...], Grid | None],
         content_only: bool = False,
         targets: TokenisedTexts | None = None,
     ) -> None:
-        self._kind, self._clips, self._prepare, self._rate = kind, clips, prepare, rate
+        self._processor, self._clips = processor, clips
         self.lengths, self.digest = lengths, digest
         self._grids, self._content_only, self.targets = grids, content_only, targets
         labels = enumerate(clip.item.label for clip in clips)
@@ -164,7 +165,7 @@ class MediaBatches(BatchReader):
 
     def gather(self, members: Ints) -> Batch:
         clips = [self._clips[int(member)] for member in members]
-        inputs = join_inputs([self._prepare(self._decode(clip)) for clip in clips])
+        inputs = join_inputs([self._processor(self._decode(clip)) for clip in clips])
         return Batch(inputs, None, members, self)
 
     def lay_out(self, batch: Batch, length: int) -> Layout:
@@ -182,12 +183,12 @@ class MediaBatches(BatchReader):
         kept = ~outside if self._content_only else ~no
         rank = torch.full((len(batch), length), -1)
         tokens = TokenFeatures(first, outside & ~first, no, ~outside, no.float(), kept, rank, rank)
-        return Layout.of(tokens, grid=grid, placed=self._kind == SOUND or grid is not None)
+        return Layout.of(tokens, grid=grid, placed=self._processor.kind == SOUND or grid is not None)
 
     def _decode(self, clip: Clip) -> NDArray[Any]:
-        if self._kind == IMAGE:
+        if self._processor.kind == IMAGE:
             return read_image(clip.item.path)
-        return read_sound(clip.item.path, self._rate)[clip.start : clip.stop]
+        return read_sound(clip.item.path, self._processor.rate)[clip.start : clip.stop]
 
 
 def number_values(values: Sequence[Hashable]) -> Ints:

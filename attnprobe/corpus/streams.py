@@ -37,9 +37,8 @@ def explain_errors(name: str) -> Iterator[None]:
 def decode_lines(stream: Any, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
     r"""Decode UTF-8, or UTF-16 with its mark, line by line: line ends kept, a byte order mark dropped.
 
-    A binary stream splits at ``\n`` alone; text mode and ``str.splitlines`` would also split at
-    ``\r``, form feeds, U+0085 or U+2028, which occur inside the sentences of real corpora. Lines of a file
-    that has no ``\n`` at all end in ``\r``.
+    Lines end in ``\n`` alone, or in ``\r`` where there is no ``\n`` at all: form feeds, U+0085 or U+2028
+    occur inside the sentences of real corpora.
     """
     stream = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     encoding, number = "UTF-8", 1

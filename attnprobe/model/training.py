@@ -60,13 +60,12 @@ class StepCallback(TrainerCallback, ABC):
         step = state.global_step
         if step == self._measured:
             return
-        started = time.perf_counter()
-        processing = given.get("processing_class")
+        started, processing = time.perf_counter(), given.get("processing_class")
         tokenizer = self._tokenizer or getattr(processing, "tokenizer", processing)
         numbers = self.measure(given["model"], tokenizer, step)
         self._measured = step
+        numbers = {**numbers, "seconds": time.perf_counter() - started}
         logged = {f"heads/{name}": value for name, value in numbers.items()}
-        logged["heads/seconds"] = time.perf_counter() - started
         if self._trainer is None:
             state.log_history.append({**logged, "epoch": state.epoch, "step": step})
             return

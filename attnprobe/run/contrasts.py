@@ -1,6 +1,6 @@
 """From pairs of texts to tokens: both sides of a pair, where its answer is read off, and what is left out."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal
@@ -19,6 +19,12 @@ from attnprobe.run.examples import tokenise_targets
 Reads = Literal["class", "number", "mask", "next", "target", "text"]
 #: How people write a mask, whatever the tokenizer calls it.
 MASKS = ("[MASK]", "<mask>")
+#: Why pairs are left out.
+_WHY = {
+    "incomplete": "a text or the answer is missing",
+    "long": "a text is longer than {} tokens",
+    "unequal": "their texts have different numbers of tokens",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,36 +36,23 @@ class Readout:
     other: Any = None
 
 
-@dataclass
-class PairCounts:
-    """What happened to pairs on their way to tokens."""
-
-    pairs: int = 0
-    incomplete: int = 0
-    unequal: int = 0
-    long: int = 0
-
-    def describe(self, window: int) -> Iterator[str]:
-        """Say what was left out, a sentence each."""
-        for number, why in (
-            (self.incomplete, "a text or the answer is missing"),
-            (self.long, f"a text is longer than {window} tokens"),
-            (self.unequal, "their texts have different numbers of tokens"),
-        ):
-            if number:
-                yield f"{number:,} of {self.pairs:,} pairs left out: {why}."
-
-
 @dataclass(frozen=True)
 class ContrastCorpus(Corpus):
     """A tokenised corpus of pairs; ``targets`` are what a decoder is to answer."""
 
     readouts: Sequence[Readout] = ()
-    counts: PairCounts = field(default_factory=PairCounts)
+    counts: Mapping[str, int] = field(default_factory=dict)
     targets: Sequence[list[int]] = ()
 
     def describe(self, checkpoint: Checkpoint) -> Iterator[str]:
-        return self.counts.describe(self.window)
+        return describe_counts(self.counts, self.window)
+
+
+def describe_counts(counts: Mapping[str, int], window: int) -> Iterator[str]:
+    """Say what was left out, a sentence for each reason."""
+    for name, why in _WHY.items():
+        if counts[name]:
+            yield f"{counts[name]:,} of {counts['pairs']:,} pairs left out: {why.format(window)}."
 
 
 def read_contrasts(reader: TokenReader, documents: Iterable[Document], reads: Reads) -> ContrastCorpus:
@@ -72,7 +65,7 @@ def read_contrasts(reader: TokenReader, documents: Iterable[Document], reads: Re
         clean.extend(reader.check(both[0] for both in chunk))
         corrupted.extend(reader.check(both[1] for both in chunk))
     if not len(clean):
-        raise DataError(f"No pair can be used: {' '.join(pairs.counts.describe(reader.window))}")
+        raise DataError(f"No pair can be used: {' '.join(describe_counts(pairs.counts, reader.window))}")
     source, targets = reader.describe(clean, pairs.frame), None
     if reads == "target":
         beside.extend(TokenSequence(checkpoint.shift_right(target)) for target in pairs.targets)
@@ -84,7 +77,7 @@ def read_contrasts(reader: TokenReader, documents: Iterable[Document], reads: Re
         targets=targets,
         content=map(repr, pairs.readouts),
     )
-    reading = Reading(documents=pairs.counts.pairs)
+    reading = Reading(documents=pairs.counts["pairs"])
     known = {"counts": pairs.counts, "targets": pairs.targets, "readouts": pairs.readouts}
     return ContrastCorpus(batches, reading, reader.window, **known)
 
@@ -93,7 +86,7 @@ class ContrastReader:
     """Tokenises pairs, finds where the answer of each is read off, and counts what is left out."""
 
     def __init__(self, checkpoint: Checkpoint, reads: Reads, window: int) -> None:
-        self.counts = PairCounts()
+        self.counts = dict.fromkeys(("pairs", *_WHY), 0)
         self.readouts: list[Readout] = []
         self.targets: list[list[int]] = []
         self._checkpoint, self._reads, self._window = checkpoint, reads, window
@@ -109,35 +102,35 @@ class ContrastReader:
         """Yield the tokens of both texts of each pair that is kept, the clean one first."""
         waiting = iter(documents)
         while chunk := list(islice(waiting, CHUNK_DOCUMENTS)):
-            self.counts.pairs += len(chunk)
-            pairs = [(document, _contrast(document)) for document in chunk]
-            kept = [pair for pair in pairs if self._is_complete(*pair)]
-            self.counts.incomplete += len(chunk) - len(kept)
+            self.counts["pairs"] += len(chunk)
+            kept = [pair for document in chunk if (pair := self._read_pair(document)) is not None]
+            self.counts["incomplete"] += len(chunk) - len(kept)
             clean = self._tokenise([self._mark(document.text) for document, _ in kept])
             corrupted = self._tokenise([self._mark(contrast.corrupted) for _, contrast in kept])
             for (document, contrast), *both in zip(kept, clean, corrupted, strict=True):
+                if lack := self._find_lack(*both):
+                    self.counts[lack] += 1
+                    continue
                 ids = [self.frame.around(one) for one in both]
-                if self._is_usable(*both):
-                    self.readouts.append(self._find_answer(document.text, contrast, ids))
-                    name = document.digest
-                    number = self._numbers.number(None if document.part_of is None else name)
-                    yield (
-                        TokenSequence(ids[0], document=number, name=name),
-                        TokenSequence(ids[1], document=number, name=name),
-                    )
+                self.readouts.append(self._find_answer(document.text, contrast, ids))
+                name = document.digest
+                number = self._numbers.number(None if document.part_of is None else name)
+                first, second = (TokenSequence(one, document=number, name=name) for one in ids)
+                yield first, second
 
-    def _is_complete(self, document: Document, contrast: Contrast) -> bool:
+    def _read_pair(self, document: Document) -> tuple[Document, Contrast] | None:
+        contrast = document.label
+        assert isinstance(contrast, Contrast)
         answered = contrast.answer is not None or self._reads in {"number", "text"}
-        return bool(document.text and contrast.corrupted) and answered
+        return (document, contrast) if document.text and contrast.corrupted and answered else None
 
-    def _is_usable(self, clean: list[int], corrupted: list[int]) -> bool:
-        """Count a pair whose tokens can't be compared one by one, and refuse it."""
-        empty, unequal = not clean or not corrupted, len(clean) != len(corrupted)
-        long = len(clean) + len(self.frame) > self._window
-        self.counts.incomplete += empty
-        self.counts.unequal += not empty and unequal
-        self.counts.long += not empty and not unequal and long
-        return not (empty or unequal or long)
+    def _find_lack(self, clean: list[int], corrupted: list[int]) -> str | None:
+        """Find why tokens can't be compared one by one, if they can't."""
+        if not clean or not corrupted:
+            return "incomplete"
+        if len(clean) != len(corrupted):
+            return "unequal"
+        return "long" if len(clean) + len(self.frame) > self._window else None
 
     def _mark(self, text: str) -> str:
         """Write masks as the tokenizer does; where the next word is asked for, end before the mask."""
@@ -178,10 +171,9 @@ class ContrastReader:
             return len(ids) - len(self.frame.after) - 1
         masks = [place for place, token in enumerate(ids) if token == self._tokenizer.mask_token_id]
         if len(masks) != 1:
-            number = "no mask" if not masks else f"{len(masks)} masks"
             raise DataError(
-                f"The text {shorten(repr(text))} has {number}; {self._checkpoint.name} fills one: write "
-                f"{self._mask} for the word that is asked for."
+                f"The text {shorten(repr(text))} has {len(masks) or 'no'} masks; {self._checkpoint.name} "
+                f"fills one: write {self._mask} for the word that is asked for."
             )
         return masks[0]
 
@@ -201,19 +193,13 @@ class ContrastReader:
         ]
         tried += self._tokenise([f" {word.strip()}", word])
         token = next((ids[0] for ids in tried if len(ids) == 1), None)
-        unknown = getattr(self._tokenizer, "unk_token_id", None)
-        if token is not None and token != unknown:
+        if token is not None and token != getattr(self._tokenizer, "unk_token_id", None):
             return token
         least = min((ids for ids in tried if ids), key=len, default=[])
-        if unknown in least or not least:
-            raise DataError(
-                f"{self._checkpoint.name} does not know the answer {shorten(repr(word))}; give a word of its "
-                "vocabulary."
-            )
         pieces = ", ".join(map(repr, self._tokenizer.convert_ids_to_tokens(least[:8])))
         raise DataError(
-            f"The answer {shorten(repr(word))} is {len(least)} tokens to {self._checkpoint.name} ({pieces}), "
-            "and one is predicted; give a word that is one token."
+            f"The answer {shorten(repr(word))} is not one token to {self._checkpoint.name} ({pieces}), and "
+            "one is predicted; give a word of its vocabulary."
         )
 
     def _find_target(self, contrast: Contrast) -> Readout:
@@ -232,8 +218,3 @@ class ContrastReader:
             )
         self.targets.append(target[: place + 1])
         return Readout((place, place), target[place], other[place])
-
-
-def _contrast(document: Document) -> Contrast:
-    assert isinstance(document.label, Contrast)
-    return document.label

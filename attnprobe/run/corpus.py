@@ -35,13 +35,7 @@ BATCH_TOKENS_ACCELERATOR = 32_768
 
 @dataclass(frozen=True)
 class Corpus:
-    """A tokenised corpus, ready for passes.
-
-    Attributes:
-        reading: What happened to the documents on the way.
-        window: The most tokens of a sequence.
-        workers: How many batches are in flight.
-    """
+    """A tokenised corpus, ready for passes; ``window`` are the most tokens of a sequence."""
 
     batches: BatchReader
     reading: Reading
@@ -94,89 +88,65 @@ class Corpus:
 def _describe_reading(reading: Reading, window: int, *, media: bool) -> Iterator[str]:
     noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{window} tokens")
     were, links, spelled = (noun, "was", "were"), _count(reading.links, "link"), clean(reading.spelled_token)
-    sentences = (
-        (
-            reading.cut,
-            f"{_count(reading.cut, *were)} longer than {limit} and cut into {reading.windows} windows, each "
-            "a sequence of its own.",
+    sentences = {
+        f"{_count(reading.cut, *were)} longer than {limit} and cut into {reading.windows} windows, each a "
+        "sequence of its own.": reading.cut,
+        f"{_count(reading.truncated, *were)} truncated to {limit}.": reading.truncated,
+        f"{reading.links_lost:,} of {links} left out: no sequence holds both ends, each in tokens of its "
+        "own.": reading.links_lost,
+        f"{reading.links_unasked:,} of {links} left out: they name candidates in the target, and nothing in "
+        "the text attends to it.": reading.links_unasked,
+        f"{_count(reading.spelled, noun, 'spells', 'spell')} out a special token such as {spelled}: it is "
+        "read as that token, as model(**tokenizer(text)) reads it.": reading.spelled,
+        f"{reading.words_lost:,} of {_count(reading.words, 'labelled word')} left out: they give no token, "
+        f"or lie behind {limit}.": reading.words_lost,
+        f"{_count(reading.unanswered, 'question')} left out: no answer lies within {limit}.": (
+            reading.unanswered
         ),
-        (reading.truncated, f"{_count(reading.truncated, *were)} truncated to {limit}."),
-        (
-            reading.links_lost,
-            f"{reading.links_lost:,} of {links} left out: no sequence holds both ends, each in tokens of its "
-            "own.",
-        ),
-        (
-            reading.links_unasked,
-            f"{reading.links_unasked:,} of {links} left out: they name candidates in the target, and nothing "
-            "in the text attends to it.",
-        ),
-        (
-            reading.spelled,
-            f"{_count(reading.spelled, noun, 'spells', 'spell')} out a special token such as {spelled}: it "
-            "is read as that token, as model(**tokenizer(text)) reads it.",
-        ),
-        (
-            reading.words_lost,
-            f"{reading.words_lost:,} of {_count(reading.words, 'labelled word')} left out: they give no "
-            f"token, or lie behind {limit}.",
-        ),
-        (
-            reading.unanswered,
-            f"{_count(reading.unanswered, 'question')} left out: no answer lies within {limit}.",
-        ),
-        (
-            reading.empty,
-            f"{_count(reading.empty, *were)} skipped: "
-            f"{'too short to be heard' if media else 'not a single token'}.",
-        ),
-    )
-    return (sentence for number, sentence in sentences if number)
+        f"{_count(reading.empty, *were)} skipped: "
+        f"{'too short to be heard' if media else 'not a single token'}.": reading.empty,
+    }
+    return (sentence for sentence, number in sentences.items() if number)
 
 
 def _count(number: int, noun: str, *verbs: str) -> str:
-    """Count things, with a verb that agrees if there is one in both forms.
-
-    >>> _count(1, "file", "was", "were"), _count(2000, "link")
-    ('1 file was', '2,000 links')
-    """
+    """Count things, with a verb that agrees if there is one in both forms."""
     return " ".join((f"{number:,} {noun}{'s' * (number != 1)}", *verbs[number != 1 :][:1]))
 
 
+@dataclass
 class TokenReader:
-    """Stores the tokens of a checkpoint's corpus, and tells what is known about them.
+    """Stores the tokens of a checkpoint's corpus in what ``stores`` closes, and tells what is known of them.
 
     Texts, pairs, examples and media each make sequences of their own; this holds all else that they share.
+
+    Attributes:
+        architecture: What the dry run found, which images and sound need.
+        cells: The most query-key cells in a batch, where whole maps are kept.
+        labelled: Whether a decoder beside an encoder reads the labels, and not the text itself.
+        progress: Called with 1 for each document.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        options: CorpusOptions,
-        stores: ExitStack,
-        *,
-        architecture: Architecture | None = None,
-        cells: int | None = None,
-        labelled: bool = False,
-        progress: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        """Prepare to read: ``stores`` closes what is opened; the others are those of ``tokenise``."""
-        self.checkpoint, self.options, self.stores = checkpoint, options, stores
-        self.labelled, self._architecture, self._progress = labelled, architecture, progress
-        usual = BATCH_TOKENS_CPU if checkpoint.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
-        #: What the plan of batches is made for.
-        self.limits = {"budget": options.batch_tokens or usual, "cells": cells}
+    checkpoint: Checkpoint
+    options: CorpusOptions
+    stores: ExitStack
+    architecture: Any = None
+    cells: int | None = None
+    labelled: bool = False
+    progress: Callable[[int], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        checkpoint, path = self.checkpoint, self.options.frequencies
         config = checkpoint.model.config.get_text_config()
         placeholder = getattr(checkpoint.processor, "placeholder", -1)
         self._vocabulary = max(len(checkpoint.tokenizer), getattr(config, "vocab_size", 0), placeholder + 1)
-        path = options.frequencies
         self._frequencies = path and read_frequencies(path, checkpoint.tokenizer, self._vocabulary)
 
     @property
-    def architecture(self) -> Architecture:
-        """What the dry run found."""
-        assert self._architecture is not None
-        return self._architecture
+    def limits(self) -> dict[str, Any]:
+        """What the plan of batches is made for."""
+        usual = BATCH_TOKENS_CPU if self.checkpoint.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
+        return {"budget": self.options.batch_tokens or usual, "cells": self.cells}
 
     @cached_property
     def window(self) -> int:
@@ -189,7 +159,7 @@ class TokenReader:
     def count(self, documents: Iterable[Item]) -> Iterator[Item]:
         """Tell the progress of each document that is read."""
         for document in documents:
-            self._progress(1)
+            self.progress(1)
             yield document
 
     def check(self, sequences: Iterable[TokenSequence]) -> Iterator[TokenSequence]:

@@ -34,10 +34,7 @@ Documents = Iterable[Document] | MediaFolder
 
 
 def join_words(documents: Documents) -> Iterator[Document]:
-    """Join the words of documents by blanks, and annotate the label of each word.
-
-    Taggers are trained on words one by one, whatever stood between them.
-    """
+    """Join the words of documents by blanks, as taggers are trained, and annotate the label of each."""
     assert not isinstance(documents, MediaFolder)  # whose labels are no words
     for document in documents:
         label = document.label
@@ -68,7 +65,7 @@ class LabelledExamples:
     def __init__(
         self, documents: Documents, what: str = "label", *, kinds: Collection[Gold] | None = None
     ) -> None:
-        """``what`` documents must have is for sentences; ``kinds`` of it are any, or some."""
+        """``what`` they must have is a word for sentences; ``kinds`` of it are any, or some."""
         self._documents, self._what, self._kinds = documents, what, kinds
         self._skipped = 0
 
@@ -105,12 +102,9 @@ class LabelledExamples:
 
 
 def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tuple[Iterator[Document], bool]:
-    """Decide whether a decoder reads the targets of documents (their labels), or the texts themselves.
+    """Give the documents, and whether a decoder reads their targets (labels), or the texts themselves.
 
     It reads targets if the first document has one, and then all must have one.
-
-    Returns:
-        The documents, and whether their labels are targets.
     """
     rest = iter(documents)
     first = list(islice(rest, 1))
@@ -142,7 +136,7 @@ def build_decoder_sequences(
 ) -> Iterator[TokenSequence]:
     """Build what the decoder reads beside each sequence, as it reads while it is trained: all but the end.
 
-    It reads labels that are target texts, or else what the encoder does; ``reading`` counts links lost.
+    It reads labels that are target texts, or else what the encoder does.
     """
     if labelled:
         yield from _read_labels(checkpoint, source, reading)
@@ -215,9 +209,8 @@ Choose = Callable[[Iterable[Document]], Iterable[Document]]
 def split_examples(documents: Iterable[Document], choose: Choose) -> Iterator[Document]:
     """Give each text of pairs, triplets, or queries and passages once, labelled with its ``Uses``.
 
-    Texts of pairs and triplets come in the order in which they stand in the examples, and a pair's score goes
-    with both. Queries come before the passages behind them: with a query goes how many passages answer it,
-    with such a passage how well it does; ``choose`` chooses among the queries, and all passages stay.
+    A pair's score goes with both texts. Queries come before the passages: with a query goes how many answer
+    it, with such a passage how well it does; ``choose`` chooses among the queries, and all passages stay.
     """
     rest = iter(documents)
     first = next(rest, None)

@@ -33,18 +33,11 @@ from attnprobe.model.quirks import force_full_attention
 from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.run.corpus import Corpus, TokenReader
 from attnprobe.run.examples import tokenise_targets
-from attnprobe.run.options import CorpusOptions
 
 #: Sound of fewer seconds is too short for convolutions, where nothing is added to it.
 SHORTEST = 0.1
 #: How many tokens an image or sound gives, and where its patches are among them.
 Measured = tuple[int, Grid | None]
-
-
-def refuse_text_options(options: CorpusOptions) -> None:
-    for name in ("max_length", "frequencies"):
-        if getattr(options, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')} is about text; leave it out for images and sound.")
 
 
 def read_media(reader: TokenReader, folder: MediaFolder) -> Corpus:
@@ -66,31 +59,25 @@ def read_media(reader: TokenReader, folder: MediaFolder) -> Corpus:
         reading.documents += 1
         parts = _cut_clips(item, processor, fixed=fixed)
         reading.empty += not parts
-        if len(parts) > 1 and (reader.options.truncate or checkpoint.decodes):
-            reading.truncated += 1
-            parts = parts[:1]
-        elif len(parts) > 1:
-            reading.cut += 1
-            reading.windows += len(parts)
-        clips += parts
+        several, first = len(parts) > 1, reader.options.truncate or checkpoint.decodes
+        reading.truncated += several and first
+        reading.cut += several and not first
+        reading.windows += len(parts) if several and not first else 0
+        clips += parts[:1] if first else parts
     if not clips:
         raise DataError(f"None of the files holds {SHORTEST} seconds of sound.")
     measured = _measure_clips(reader, processor, clips, fixed=fixed)
     targets = None
     if checkpoint.decodes:
-        texts = [str(clip.item.label) for clip in clips]
+        transcripts = tokenise_targets(checkpoint, [str(clip.item.label) for clip in clips])
         store = reader.open_store()
-        store.extend(
-            TokenSequence(checkpoint.shift_right(ids)) for ids in tokenise_targets(checkpoint, texts)
-        )
+        store.extend(TokenSequence(checkpoint.shift_right(ids)) for ids in transcripts)
         targets = reader.describe_targets(store)
     batches = MediaBatches(
-        folder.kind,
+        processor,
         clips,
         np.array([max(1, measured[clip.shape][0]) for clip in clips], np.int32),
-        processor,
         digest=folder.described["sha256"],
-        rate=processor.rate,
         grids={shape: grid for shape, (_, grid) in measured.items()},
         content_only=reader.options.content_only,
         targets=targets,
@@ -184,10 +171,20 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
     def read_sequences() -> Iterator[TokenSequence]:
         for document in reader.count(documents):
             reading.documents += 1
-            picture = _check(document)
+            if (picture := document.image) is None:
+                raise DataError("A text without an image is among those with one; leave it out.")
+            if document.pair is not None:
+                raise UsageError("An image is read with one text; leave out --text-pair-column.")
             inputs = processor(picture.read(), document.text)
-            reading.truncated += inputs["input_ids"].shape[1] > window
-            _check_cut(processor, inputs["input_ids"][0], window, document)
+            whole = inputs["input_ids"][0]
+            if not bool(processor.is_image(whole).any()):
+                raise DataError(f"{picture} gives no token of an image in its text; leave it out.")
+            if len(whole) > window and not processor.keeps_both(whole, window):
+                raise DataError(
+                    f"{picture} gives more than the {window} tokens of a sequence, with no room for its "
+                    "text; give a larger --max-length, or smaller images."
+                )
+            reading.truncated += len(whole) > window
             inputs = processor.cut(inputs, window)
             name = document.digest
             number = len(pairs) if document.part_of is None else numbers.setdefault(name, len(pairs))
@@ -220,22 +217,3 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
     keys = [number_values(shapes)]
     batches = Batches(side, prepare=prepare, keys=keys, content=digests, **reader.limits)
     return Corpus(batches, reading, window, side.rarity)
-
-
-def _check(document: Document) -> Picture:
-    if document.image is None:
-        raise DataError("A text without an image is among those with one; leave it out.")
-    if document.pair is not None:
-        raise UsageError("An image is read with one text; leave out --text-pair-column.")
-    return document.image
-
-
-def _check_cut(processor: SeeingProcessor, ids: Tensor, window: int, document: Document) -> None:
-    """Refuse a sequence without an image, and one that would lose a part of it, or all text."""
-    if not bool(processor.is_image(ids).any()):
-        raise DataError(f"{document.image} gives no token of an image in its text; leave it out.")
-    if len(ids) > window and not processor.keeps_both(ids, window):
-        raise DataError(
-            f"{document.image} gives more than the {window} tokens of a sequence, with no room for its text; "
-            "give a larger --max-length, or smaller images."
-        )

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 from attnprobe.errors import UsageError
 
 _PART = re.compile(r"\s*([0-9]{1,18})\s*/\s*([0-9]{1,18})\s*")
+#: Options that are on record only where they are given.
+_RARE = {"queries", "part", "until"}
 #: No array has more jobs.
 MOST_PARTS = 1_000_000
 
@@ -25,7 +28,9 @@ def parse_until(given: "str | float | Mapping[str, float]") -> dict[str, float]:
         pairs = [*given.items()]
     else:
         pairs = [part.rpartition("=")[::2] for part in str(given).split(",")]
-    widths = {str(name).strip(): _read_width(value) for name, value in pairs}
+    widths: dict[str, float] = {}
+    with suppress(TypeError, ValueError):
+        widths = {str(name).strip(): float(value) for name, value in pairs}
     named = len(widths) == len(pairs) and ("" not in widths or len(pairs) == 1)
     if not (widths and named and all(0 < width < math.inf for width in widths.values())):
         raise UsageError(
@@ -33,13 +38,6 @@ def parse_until(given: "str | float | Mapping[str, float]") -> dict[str, float]:
             f"each column, such as entropy=0.1,previous=0.02; not {given!r}."
         )
     return widths
-
-
-def _read_width(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return math.nan
 
 
 def parse_part(given: str) -> tuple[int, int]:
@@ -87,15 +85,13 @@ class CorpusOptions:
 
     @cached_property
     def targets(self) -> dict[str, float]:
-        """How precise columns are to be, by their names; under no name, all of them. Nothing if not asked."""
+        """How precise columns are to be, by their names; under no name, all of them."""
         return {} if self.until is None else parse_until(self.until)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The options that decide what is read; the seed does only where documents are drawn."""
-        rarely = {name: getattr(self, name) for name in ("queries", "part", "until")}
-        named = {name: value for name, value in asdict(self).items() if name not in {"seed", *rarely}}
-        named |= {name: value for name, value in rarely.items() if value is not None}
-        if self.targets:
-            named["until"] = self.targets
+        named = {name: value for name, value in asdict(self).items() if name != "seed"}
+        named["until"] = self.targets or None
+        named = {name: value for name, value in named.items() if value is not None or name not in _RARE}
         return named if self.sample is None and not self.targets else {**named, "sample_seed": self.seed}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -52,10 +52,9 @@ class Workers:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, architecture: Architecture, wanted: int | None = None) -> "Workers":
-        """Share out the threads that torch has been given; ``wanted`` is how many workers the user asked for.
+        """Share out the threads of torch among the workers that are ``wanted``, or as many as pay.
 
-        On an accelerator, or where a model keeps something from pass to pass, one batch is computed after the
-        other.
+        On an accelerator, or where a model keeps something from pass to pass, there is one.
         """
         threads = torch.get_num_threads()
         alone = not architecture.threaded or checkpoint.device.type != "cpu" or "," in checkpoint.devices
@@ -76,7 +75,7 @@ class Workers:
         """Do the work on every item in threads, and yield the results in the order of the items.
 
         One more item than there are workers is in flight, so that none waits while results are taken. A
-        thread enters ``thread_context`` before its first work, and stays in until it ends.
+        thread stays in ``thread_context`` from its first work to its end.
         """
         if self.number == 1:
             yield from map(work, items)
@@ -111,16 +110,13 @@ class Workers:
 class Run:
     """Everything that the passes of a command share; ``device`` is where the model runs, for the state."""
 
-    processes: ProcessGroup
-    state: State
-    progress: Progress
+    processes: ProcessGroup = field(default_factory=ProcessGroup)
+    state: State = field(default_factory=State)
+    progress: Progress = field(default_factory=SilentProgress)
     device: str = ""
 
     def total(self, name: str, batches: BatchReader, work: Work, restore: Restore, **options: Any) -> Any:
-        """Add up what all batches give, in all processes; every process gets the whole.
-
-        The arguments are those of ``share``.
-        """
+        """Add up what all batches give, in all processes, as ``share`` does; every process gets the whole."""
         return self.add_up(self.share(name, batches, work, restore, **options), restore)
 
     def share(
@@ -137,10 +133,10 @@ class Run:
     ) -> Any:
         """Add up what the batches of this process give; None where there are none for it.
 
-        ``work`` computes the sum of a batch, in several threads at a time, which enter ``thread_context``
-        first; ``restore`` makes a sum of its arrays. ``name`` is the stage that is reported and kept in the
-        state, ``question`` what the numbers depend on beside the batches, each by its name. ``shift`` moves
-        the shares on, so that several rounds of few batches keep every process busy.
+        ``work`` computes the sum of a batch, in several threads at a time; ``restore`` makes a sum of its
+        arrays. ``name`` is the stage that is reported and kept, ``question`` what its numbers depend on
+        beside the batches. ``shift`` moves the shares on, so that rounds of few batches keep every process
+        busy.
         """
         ranks = self.processes.ranks
         mine = batches.follow(batches.plan[(ranks.rank + shift * len(batches)) % ranks.size :: ranks.size])
@@ -179,10 +175,6 @@ class Run:
         return reduce(add, parts)
 
 
-def open_single_run(progress: Progress | None = None) -> Run:
-    return Run(ProcessGroup(Ranks(), None), State(None, {}), progress or SilentProgress())
-
-
 @contextmanager
 def open_run(
     checkpoint: Checkpoint,
@@ -192,10 +184,9 @@ def open_run(
     resume: Path | None,
     progress: Progress,
 ) -> Iterator[Run]:
-    """Open a run: join the process group, restore the state, save it on exit.
+    """Open a run: join the process group, restore the state at ``resume``, if any, and save it on exit.
 
-    ``question`` holds what the numbers depend on beside model and options, each by its name. Without
-    ``resume``, no state is kept.
+    ``question`` holds what the numbers depend on beside model and options, each by its name.
     """
     # How precise a table is to be decides at which look it ends, not what is read up to there.
     settings = {name: str(value) for name, value in options.settings.items() if name != "until"}
@@ -236,18 +227,14 @@ def report_halving(say: Callable[[str], None]) -> Iterator[None]:
 class Halving:
     """Runs work on batches, and on their halves where the memory does not hold them whole.
 
-    After a failure, batches with more tokens than a half of the failed one are halved before they are tried.
-    Results do not depend on it, since sequences of a batch have nothing to do with each other.
+    After a failure, batches with more tokens than a half of the failed one are halved at once.
     """
 
     def __init__(self) -> None:
         self._most: int | None = None
 
     def run(self, batch: Batch, work: Callable[[Batch], Result]) -> list[Result]:
-        """Do the work, whole or in parts, and list the results in the order of the sequences.
-
-        Work that runs out of memory is done again from the start on either half.
-        """
+        """Do the work, whole or in parts, and list the results in the order of the sequences."""
         sequences, length = len(batch), batch.length
         if self._most is None or sequences == 1 or sequences * length <= self._most:
             try:

@@ -1,6 +1,6 @@
 """Before the first pass: a checkpoint examined, and a corpus in batches that fit the memory."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -11,14 +11,14 @@ from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import BOTH, MediaFolder
 from attnprobe.corpus.order import select
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, SequenceReader
-from attnprobe.errors import NothingToMeasureError
+from attnprobe.errors import NothingToMeasureError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.dry_run import examine
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short
 from attnprobe.run.contrasts import Reads, read_contrasts
 from attnprobe.run.corpus import Corpus, TokenReader
 from attnprobe.run.examples import Documents, build_decoder_sequences
-from attnprobe.run.media import choose_decoder_targets, read_media, read_pictures, refuse_text_options
+from attnprobe.run.media import choose_decoder_targets, read_media, read_pictures
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Workers, report_halving
 from attnprobe.run.progress import Progress
@@ -34,31 +34,19 @@ def tokenise(
     documents: Documents | RepeatedTokens,
     options: CorpusOptions,
     *,
-    architecture: Architecture | None = None,
-    cells: int | None = None,
-    labelled: bool = False,
     contrasts: Reads | None = None,
-    progress: Callable[[int], None] = lambda _: None,
+    **how: Any,
 ) -> Iterator[Corpus]:
     """Tokenise documents into a temporary store, or list images or sound, and plan batches.
 
-    Images and sound need the ``architecture`` that the dry run saw. ``cells`` are the most query-key cells in
-    a batch, where whole maps are kept. A decoder beside an encoder reads the labels where they are
-    ``labelled``, or else the text itself. ``contrasts`` is what is read off for pairs of a clean and a
-    corrupted text, of which a ``ContrastCorpus`` is made. ``progress`` is called with 1 for each document.
+    ``contrasts`` is what is read off for pairs of a clean and a corrupted text, of which a ``ContrastCorpus``
+    is made. The other arguments are those of ``TokenReader``.
     """
-    if isinstance(documents, MediaFolder):
-        refuse_text_options(options)
+    for name in ("max_length", "frequencies") if isinstance(documents, MediaFolder) else ():
+        if getattr(options, name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} is about text; leave it out for images and sound.")
     with ExitStack() as stores:
-        reader = TokenReader(
-            checkpoint,
-            options,
-            stores,
-            architecture=architecture,
-            cells=cells,
-            labelled=labelled,
-            progress=progress,
-        )
+        reader = TokenReader(checkpoint, options, stores, **how)
         if isinstance(documents, RepeatedTokens):
             yield _read_text(reader, documents)
             return
@@ -81,11 +69,11 @@ def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedToke
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
     prompts = {"": ""} if isinstance(documents, RepeatedTokens) else checkpoint.prompts
     source = SequenceReader(checkpoint.tokenizer, reader.window, truncate=truncate, prompts=prompts)
+    window, fresh = source.max_length, None
     if isinstance(documents, RepeatedTokens):
         window, fresh = documents.tokens(source.frame), list_ordinary_tokens(checkpoint)
         sequences = reader.check(reader.count(documents.draw(checkpoint, source.frame)))
     else:
-        window, fresh = source.max_length, None
         sequences = reader.check(source.read(reader.count(documents)))
     store, beside = reader.open_store(), reader.open_store() if checkpoint.decodes else None
     labelled, targets = reader.labelled, None
@@ -132,10 +120,10 @@ def prepare_corpus(
     progress: Progress,
     **how: Any,
 ) -> Iterator[Corpus]:
-    """Tokenise documents, or list files, into batches, and share out the threads.
+    """Tokenise documents as ``tokenise`` does, and share out the threads.
 
-    Batches that don't fit the memory are halved inside. ``describe`` says whether it is said what happened to
-    the documents. The other arguments are those of ``tokenise``.
+    Batches that don't fit the memory are halved inside. With ``describe``, it is said what happened to the
+    documents.
     """
     shared = Workers.of(checkpoint, architecture, workers)
     progress.stage("tokenising", None)

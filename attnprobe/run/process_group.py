@@ -13,7 +13,6 @@ from attnprobe.errors import AttnprobeError, first_line
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
 
-
 #: How long a process waits for the slowest: a dead one is noticed at once, whatever this says.
 PATIENCE = timedelta(days=30)
 #: Numbers the process groups of a run, of which every process joins equally many.
@@ -42,7 +41,7 @@ class Ranks:
     def join(self) -> Iterator["ProcessGroup"]:
         """Join the process group, and leave it together."""
         if self.size == 1:
-            yield ProcessGroup(self, None)
+            yield ProcessGroup()
             return
         import torch.distributed
 
@@ -51,8 +50,11 @@ class Ranks:
             yield ProcessGroup(self, torch.distributed.new_group(backend="gloo", timeout=PATIENCE))
             return
         with _explain_loss():
+            from torch.distributed.distributed_c10d import PrefixStore
+
+            store = PrefixStore(f"meeting {next(_groups)}", _open_store())
             torch.distributed.init_process_group(
-                "gloo", store=_open_group_store(), rank=self.rank, world_size=self.size, timeout=PATIENCE
+                "gloo", store=store, rank=self.rank, world_size=self.size, timeout=PATIENCE
             )
         try:
             yield ProcessGroup(self, torch.distributed.group.WORLD)
@@ -64,8 +66,8 @@ class Ranks:
 class ProcessGroup:
     """The processes of a run; ``group`` is torch's process group, None for a single process."""
 
-    ranks: Ranks
-    group: Any
+    ranks: Ranks = Ranks()
+    group: Any = None
 
     def gather(self, mine: Any) -> list[Any]:
         """Collect what every process has, in the order of their numbers, in each of them."""
@@ -91,17 +93,11 @@ def _explain_loss() -> Iterator[None]:
         ) from error
 
 
-def _open_group_store() -> "Store":
-    from torch.distributed.distributed_c10d import PrefixStore
-
-    return PrefixStore(f"meeting {next(_groups)}", _open_store())
-
-
 def _open_store() -> "Store":
-    """Open the store through which the processes find each other, clear of what an earlier start left there.
+    """Open the store through which the processes find each other.
 
-    torchrun keeps one store over all restarts, in which a process would find the address of a dead one. The
-    processes of one machine count the same restarts; those of several need not, and must agree on the name.
+    torchrun keeps one over all restarts, which still has the addresses of dead processes: those of one
+    machine name a part of it by the restart. Those of several need not count the same restarts.
     """
     from torch.distributed.distributed_c10d import PrefixStore
     from torch.distributed.rendezvous import rendezvous

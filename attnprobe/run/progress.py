@@ -41,11 +41,7 @@ class PartProgress:
 
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Name the part; sentences for a program become warnings when it is done.
-
-        Until then, the function that measures the part catches the warnings of those who know nothing of
-        progress.
-        """
+        """Name the part; sentences become warnings when it is done, since what runs inside catches them."""
         self._part = name
         try:
             yield

@@ -22,10 +22,8 @@ from attnprobe.model.checkpoint import Checkpoint
 class RepeatedTokens:
     """Random tokens, repeated: each sequence is u + r + r between the boundary tokens of a text.
 
-    u and r together are different tokens, each as likely as any other of the vocabulary. How many are in r
-    is drawn for each sequence, from half of ``length`` to ``length``; u makes all sequences equally long.
-    Special tokens, tokens that were added to the vocabulary, unused ones, and ids without an embedding are
-    never drawn.
+    u and r together are different ordinary tokens, each as likely as any other. How many are in r is drawn
+    for each sequence, from half of ``length`` to ``length``; u makes all sequences equally long.
     """
 
     length: int = 50

@@ -1,8 +1,7 @@
 """The state of a long run, kept on disk, so that a run that was stopped goes on where it was.
 
-A state holds, for each pass over a corpus, how many batches are done and the numbers they gave, exactly.
-Batches come in a fixed order and sums are made in that order, so a run that goes on gives, bit for bit, what
-an undisturbed one gives on the same machine.
+A state holds, for each pass, how many batches are done and the numbers they gave, exactly. Batches and sums
+come in a fixed order, so a run that goes on gives, bit for bit, what an undisturbed one gives.
 """
 
 import hashlib
@@ -14,7 +13,6 @@ import sys
 import threading
 import time
 import warnings
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -51,11 +49,10 @@ class _Kept(NamedTuple):
 class State:
     """A state file. A run that passes over its corpus more than once keeps a stage for each pass."""
 
-    def __init__(self, path: Path | None, key: Mapping[str, str], every: float = EVERY) -> None:
+    def __init__(self, path: Path | None = None, key: Mapping[str, str] = {}, every: float = EVERY) -> None:
         """Load the state at ``path`` if there is one; without a path, nothing is kept.
 
-        ``key`` is what the state depends on, each by a name that a person understands, and ``every`` the
-        seconds between two writings.
+        ``key`` is what it depends on, each by a name for people; ``every`` are seconds between two writings.
         """
         self.path, self._key, self._every = path, dict(key), every
         self._changed = False
@@ -65,9 +62,7 @@ class State:
     def stage(self, name: str, key: Mapping[str, str] | None = None) -> "Stage":
         """Restore a stage, or begin it; ``key`` is what it depends on, beside what the whole run does."""
         key = dict(key or {})
-        kept = self._stages.get(name)
-        if kept is None:
-            return Stage(self, name, key, 0, {})
+        kept = self._stages.get(name, _Kept(key, 0, dict))
         self._check_key(kept.key, key)
         return Stage(self, name, key, kept.done, kept.arrays())
 
@@ -108,15 +103,13 @@ class State:
 
     @contextmanager
     def save_on_exit(self) -> Iterator[None]:
-        """Hold the state, and write it however the work inside ends, at Ctrl-C and SIGTERM too.
-
-        Raises:
-            DataError: When another run holds it.
-        """
+        """Hold the state, and write it however the work inside ends, at Ctrl-C and SIGTERM too."""
+        if self.path is None:
+            yield
+            return
         with ExitStack() as stack:
-            if self.path is not None:
-                stack.enter_context(hold_state(self.path))
-            if self.path is not None and threading.current_thread() is threading.main_thread():
+            stack.enter_context(hold_state(self.path))
+            if threading.current_thread() is threading.main_thread():
                 before = signal.signal(signal.SIGTERM, _terminate)
                 stack.callback(signal.signal, signal.SIGTERM, before or signal.SIG_DFL)
             stack.callback(self.write)
@@ -133,21 +126,18 @@ class State:
                 raise ValueError("of another content")
             head, _, numbers = body.partition(b"\n")
             about = json.loads(head)
+            key, stages = dict(about["key"]), about["stages"]
             with np.load(io.BytesIO(numbers), allow_pickle=False) as loaded:
                 arrays = dict(loaded)
-            stages = {
-                stage["name"]: _Kept(
-                    dict(stage["key"]), stage["done"], partial(select_prefix, arrays, str(place))
-                )
-                for place, stage in enumerate(about["stages"])
-            }
-            key = dict(about["key"])
         except OSError as error:
             raise DataError(f"The state {path} can't be read: {reason(error)}.") from error
-        except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"The state {path} is damaged; delete it to start over.") from error
         self._check_key(key, self._key)
-        return stages
+        return {
+            stage["name"]: _Kept(stage["key"], stage["done"], partial(select_prefix, arrays, str(place)))
+            for place, stage in enumerate(stages)
+        }
 
     def _check_key(self, kept: Mapping[str, str], ours: Mapping[str, str]) -> None:
         for name, mine in ours.items():
@@ -160,32 +150,27 @@ class State:
 
 def check_state(path: Path) -> None:
     """Refuse early what can't be a state; whether it is the right one is told when the model is known."""
+    begin, folder = _MAGIC, path.resolve().parent
     try:
         if path.exists():
             with path.open("rb") as content:
                 begin = content.read(len(_MAGIC))
-        elif not path.resolve().parent.is_dir():
+        elif not folder.is_dir():
             raise DataError(f"There is no folder {path.parent} to keep the state {path.name} in.")
-        else:
-            begin = _MAGIC
     except (OSError, RuntimeError, ValueError) as error:
         why = reason(error) if isinstance(error, OSError) else first_line(error)
         raise DataError(f"The state {path} can't be read: {why}.") from error
     if begin != _MAGIC:
         raise DataError(f"{path} is no state of attnprobe; give another name to --resume.")
     try:
-        try_writing(path.resolve().parent)
+        try_writing(folder)
     except OSError as error:
         raise DataError(f"The state {path} can't be written: {reason(error)}.") from error
 
 
 @contextmanager
 def hold_state(path: Path) -> Iterator[None]:
-    """Hold a state while a run goes on, so that no other run writes over it.
-
-    Raises:
-        DataError: When another run holds it.
-    """
+    """Hold a state while a run goes on; refuse one that another run holds."""
     file = path.resolve()
     beside = file.with_name(f"{file.name}.lock")
     beside.touch()

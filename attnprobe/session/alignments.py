@@ -6,16 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.alignments import (
-    align_documents,
-    list_lines,
-    read_joined,
-    read_lines,
-    read_parallel,
-)
-from attnprobe.corpus.rows import TABLES
 from attnprobe.corpus.source import EMBEDDED, STDIN, OpenSource
-from attnprobe.corpus.streams import strip_packing
 from attnprobe.errors import UsageError
 from attnprobe.session.texts import Texts, check_standard_input, open_texts
 
@@ -29,8 +20,8 @@ def open_aligned(
     one_based: bool,
 ) -> OpenSource:
     """Open pairs of texts (files, a table, a list) with an alignment for each (a file, a list)."""
-    if targets is None or isinstance(targets, str | Path):
-        texts = _take_one(texts)
+    from attnprobe.corpus.alignments import align_documents, list_lines, read_lines
+
     source = _open_pairs(texts, targets, options)
     if isinstance(alignments, str | Path):
         path = Path(alignments)
@@ -43,23 +34,22 @@ def open_aligned(
     return replace(source, documents=documents)
 
 
-def _take_one(texts: Any) -> Any:
-    """Take the one file, or the one table, that holds pairs or their first texts."""
+def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSource:
+    from attnprobe.corpus.alignments import read_joined, read_parallel
+    from attnprobe.corpus.rows import TABLES
+    from attnprobe.corpus.streams import strip_packing
+
     files = list(texts) if isinstance(texts, list | tuple) else [texts]
-    if files and all(isinstance(one, str | Path) for one in files):
-        if len(files) > 1:
+    if files and all(isinstance(one, str | Path) for one in files) and not isinstance(targets, list | tuple):
+        texts, *more = files
+        if more:
             raise UsageError(
                 "--alignments goes with one file of pairs; name the file of the second texts with --targets."
             )
-        texts = files[0]
-    if texts is None or texts == EMBEDDED:
+    if texts is None or (isinstance(texts, str) and texts == EMBEDDED):
         raise UsageError("--alignments needs the texts that are aligned; name their file with --dataset.")
     check_standard_input(texts)
-    return texts
-
-
-def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSource:
-    columns = [name for name in ("text_column", "label_column", "text_pair_column") if options[name]]
+    columns = any(options[name] for name in ("text_column", "label_column", "text_pair_column"))
     path = Path(texts) if isinstance(texts, str | Path) and str(texts) != STDIN and not columns else None
     if isinstance(targets, str | Path):
         if path is None:
@@ -67,8 +57,7 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
                 "--targets is a file of second texts, a line for each line of --dataset, which is a file of "
                 "text then; leave it out where columns or pairs hold both."
             )
-        files = [_describe_file(path), _describe_file(Path(targets))]
-        described = {"name": path.name, "sources": files}
+        described = {"name": path.name, "sources": [_describe_file(path), _describe_file(Path(targets))]}
         source = OpenSource(read_parallel(path, Path(targets)), path.name, described)
     elif path is not None and strip_packing(path).suffix.lower() not in TABLES:
         source = OpenSource(read_joined(path), path.name, _describe_file(path))
@@ -80,6 +69,8 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
 
 
 def _describe_file(path: Path) -> dict[str, Any]:
+    from attnprobe.corpus.alignments import read_lines
+
     read_lines(path)  # which refuses what is none
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest() if path.is_file() else None

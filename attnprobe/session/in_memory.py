@@ -5,17 +5,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from attnprobe.corpus.cells import (
-    Row,
-    Table,
-    find_class_names,
-    is_missing,
-    make_table,
-    read_answers,
-    read_labels,
-    read_tags,
-    read_words,
-)
+from attnprobe.corpus.cells import Row, Table, find_class_names, is_missing, make_table, read_labels
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.schema import list_usual, read_table, require
 from attnprobe.corpus.source import OpenSource, Source
@@ -31,7 +21,9 @@ _COLUMNS = (*_RECORDED, "group_column", "image_column")
 
 def open_table(texts: Any, source: Source) -> OpenSource:
     """Open a table: a DataFrame, a dict of columns, or a dataset."""
-    kind, keys = f"the {type(texts).__name__}", {str(key): key for key in _list_columns(texts)}
+    listed = texts if isinstance(texts, Mapping) else getattr(texts, "column_names", None)
+    keys = {str(key): key for key in (getattr(texts, "columns", ()) if listed is None else listed)}
+    kind = f"the {type(texts).__name__}"
     known, columns = [*keys], {field: getattr(source, field) for field in _COLUMNS}
     if source.text_column is None and not source.usual and not source.contrasts:
         raise UsageError(
@@ -54,12 +46,6 @@ def open_rows(pairs: Any, source: Source) -> OpenSource:
     """Open pairs of texts, each a dict."""
     documents = read_table(make_table("pairs", _read_dicts(pairs)), source)
     return OpenSource(documents, "pairs", {"name": "pairs"})
-
-
-def _list_columns(texts: Any) -> Iterable[Any]:
-    if isinstance(texts, Mapping):
-        return texts
-    return getattr(texts, "column_names", getattr(texts, "columns", ()))
 
 
 def _read_dicts(pairs: Iterable[Any]) -> Iterator[Row]:
@@ -106,22 +92,13 @@ def read_documents(texts: Any, labels: Iterable[Any] | None = None) -> Iterator[
     every, right = list(read), list(_read_cells(labels))
     if len(right) != len(every):
         raise UsageError(f"There are {len(every)} texts, but {len(right)} labels.")
-    pairs = enumerate(zip(every, right, strict=True))
-    return iter([_label_document(*both, f"text {place}") for place, both in pairs])
+    pairs = zip(every, right, strict=True)
+    return iter([_label(*both, f"text {place}") for place, both in enumerate(pairs)])
 
 
-def _label_document(text: Any, label: Any, where: str) -> Document:
-    """Read a text with its label: one, a list of them, answers to a question, or one for each word."""
-    listed, words = isinstance(label, list | tuple), read_words(text)
-    if listed and words is not None and not isinstance(text, tuple):
-        document = _read_document(" ".join(word for word in words if word.strip()), where)
-        return replace(document, label=read_tags(words, label, (), where))
-    document = _read_document(text, where)
-    if isinstance(label, Mapping) or (listed and label and isinstance(label[0], Mapping)):
-        if document.pair is None:
-            raise UsageError(f"{where} has answers; give its question and its context as a pair.")
-        return replace(document, label=read_answers(document.pair, label, where))
-    return replace(document, label=read_labels(label, (), where) if listed else label)
+def _label(text: Any, label: Any, where: str) -> Document:
+    label = read_labels(label, (), where) if isinstance(label, list | tuple) else label
+    return replace(_read_document(text, where), label=label)
 
 
 def _read_document(text: Any, where: str) -> Document:

@@ -120,11 +120,10 @@ def read_thresholds(named: "Mapping[str, float] | str | None") -> dict[str, floa
     """Read from where on a head has a role, or refuse it."""
     from attnprobe.statistics.role_table import THRESHOLDS
 
-    if isinstance(named, str):
-        pairs = (part.partition("=") for part in named.split(",") if part.strip())
-        thresholds: dict[str, Any] = {name.strip(): value for name, _, value in pairs}
-    else:
-        thresholds = dict(named or {})
+    thresholds: dict[str, Any] = dict(named) if isinstance(named, Mapping) else {}
+    for part in named.split(",") if isinstance(named, str) else ():
+        name, _, value = part.partition("=")
+        thresholds |= {name.strip(): value} if part.strip() else {}
     for name, value in thresholds.items():
         if name not in THRESHOLDS:
             raise UsageError(f"There is no threshold {name!r}; choose from {', '.join(THRESHOLDS)}.")

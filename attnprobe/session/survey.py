@@ -1,7 +1,7 @@
 """A survey of texts: opened and checked before torch is imported, then measured in one pass."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -73,12 +73,22 @@ class TextSurvey:
 
 @contextmanager
 def open_survey(
-    name: str, model: Any, options: Mapping[str, Any], open_source: Callable[[Call], OpenSource]
+    name: str,
+    model: Any,
+    texts: Texts,
+    options: Mapping[str, Any],
+    open_source: Callable[[], OpenSource] | None = None,
 ) -> Iterator[TextSurvey]:
-    """Open the call of the command of that name, and refuse what can be refused without torch."""
+    """Open a survey of texts, images or sound, or of what ``open_source`` opens in their place.
+
+    What can be refused without torch is refused.
+    """
     parse_layers(options.get("layers"))
+    if open_source is None and isinstance(texts, str):  # a list holds texts, not names
+        check_standard_input(texts)
     with open_call(options, model) as call:
-        source = read_first(open_source(call))
+        source = open_source() if open_source is not None else None
+        source = read_first(source or open_texts(texts, options, sees=call.sees_text, order=call.order))
         if call.options["queries"] is not None and source.kind != BOTH:
             raise UsageError(
                 f"--queries tells an image from a text, and {source.name} holds no images that the model "
@@ -86,19 +96,6 @@ def open_survey(
             )
         source = check_groups(source, call.options["by_group"])
         yield TextSurvey(name, call, source, call.options["label_column"] is not None)
-
-
-def open_text_survey(
-    name: str, model: Any, texts: Texts, options: Mapping[str, Any]
-) -> AbstractContextManager[TextSurvey]:
-    """Open a survey of texts, images or sound."""
-    if isinstance(texts, str):  # a list holds texts, not names
-        check_standard_input(texts)
-
-    def open_source(call: Call) -> OpenSource:
-        return open_texts(texts, options, sees=call.sees_text, order=call.order)
-
-    return open_survey(name, model, options, open_source)
 
 
 def check_groups(source: OpenSource, column: str | None) -> OpenSource:

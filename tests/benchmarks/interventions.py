@@ -22,7 +22,7 @@ from attnprobe.model.check.gates import Gating
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.removing import remove_heads
 from attnprobe.run.corpus import Corpus
-from attnprobe.run.passes import Workers, open_single_run
+from attnprobe.run.passes import Run, Workers
 
 MINILM_CASE = Case("MiniLM-L6, 128 tokens", MINILM, 8, 128)
 
@@ -75,7 +75,7 @@ def set_up(case: Case) -> TaskData:
         checkpoint, case.shape.architecture(), Gating(True, ""), "classification", TaskOptions()
     )
     corpus = Corpus(batch.corpus, Reading(), len(batch), 0)
-    return TaskData(model, corpus, Classification(checkpoint, corpus), open_single_run(), Workers())
+    return TaskData(model, corpus, Classification(checkpoint, corpus), Run(), Workers())
 
 
 def _batch(data: TaskData) -> Batch:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -139,8 +140,8 @@ class TestUnseen:
     def test_outside_of_the_grid(self):
         grids = {(): Grid(2, 2, 2)}
         clips, lengths = [Clip(Item(Path("a.png")))], np.array([8], np.int32)
-        options = {"digest": "0", "rate": 0, "budget": 8, "grids": grids, "content_only": True}
-        corpus = MediaBatches("image", clips, lengths, dict, **options)
+        options = {"digest": "0", "budget": 8, "grids": grids, "content_only": True}
+        corpus = MediaBatches(SimpleNamespace(kind="image"), clips, lengths, **options)
         keys = Batch({}, None, np.array([0]), corpus).lay_out(Kind.ENCODER, 8, 8).keys
         assert keys.first[0].tolist() == [True] + [False] * 7
         assert keys.separator[0].tolist() == [False, True, *[False] * 4, True, True]

@@ -33,7 +33,7 @@ from attnprobe.model.task_heads import (
     TOKEN_CLASSIFICATION,
 )
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import open_single_run
+from attnprobe.run.passes import Run
 from attnprobe.run.progress import Progress, SilentProgress
 
 CLASSES = 3
@@ -185,7 +185,7 @@ def benched() -> Callable[..., AbstractContextManager[TaskData]]:
         task = TaskOptions(objective=objective, seed=seed)
         session = make_session(checkpoint, task, options)
         model = session.choose(find_gold(documents[0].label))
-        run, metric = open_single_run(progress), "bleu" if generate else ""
+        run, metric = Run(progress=progress), "bleu" if generate else ""
         with session.bind(model, documents, run, metric) as data:
             yield data
 

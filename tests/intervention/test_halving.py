@@ -17,7 +17,7 @@ from attnprobe.intervention.task import TaskSession
 from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import open_single_run
+from attnprobe.run.passes import Run
 from attnprobe.run.progress import SilentProgress
 
 Headed = Callable[..., Checkpoint]
@@ -61,7 +61,7 @@ def set_up(checkpoint: Checkpoint, some: Any, kind: str, told: Told):
     source, task = OpenSource([], "", {}), TaskOptions(objective=kind)
     session = TaskSession(lambda *_: checkpoint, source, CorpusOptions(), task, told)
     model = session.choose(find_gold(some[0].label))
-    with session.bind(model, some, open_single_run(told)) as data:
+    with session.bind(model, some, Run(progress=told)) as data:
         yield data
 
 

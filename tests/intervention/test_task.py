@@ -15,7 +15,7 @@ from attnprobe.intervention.task import TaskData, TaskModel, TaskSession
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import open_single_run
+from attnprobe.run.passes import Run
 from attnprobe.run.progress import Progress, SilentProgress
 from attnprobe.tasks import Gold
 
@@ -132,7 +132,7 @@ def bound(headed: Headed, sessions: Sessions) -> Callable[..., AbstractContextMa
         progress: Progress | None = None,
     ) -> AbstractContextManager[TaskData]:
         session = sessions(headed("bert", kind), TaskOptions(objective=kind), options or CorpusOptions())
-        return session.bind(session.choose(Gold.CLASS), documents, open_single_run(progress))
+        return session.bind(session.choose(Gold.CLASS), documents, Run(progress=progress))
 
     return bind
 

@@ -17,7 +17,7 @@ from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, r
 from attnprobe.model.check.gates import Gating
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import open_single_run
+from attnprobe.run.passes import Run
 from attnprobe.sums.documents import in_second_half
 
 LAYERS, HEADS = 3, 4
@@ -116,7 +116,7 @@ def test_heads_off_by_hand(
         by_hand = replace(checkpoint, model=cut_by_hand(checkpoint.model, cut))
         model = replace(bench.model, checkpoint=by_hand)  # all its heads off would do nothing to check
         session = sessions(by_hand, bench.model.options, CorpusOptions(batch_tokens=1))
-        with session.bind(model, some, open_single_run()) as cut_bench:
+        with session.bind(model, some, Run()) as cut_bench:
             expected = run_trials(cut_bench, [], needs).untouched
         for one in needs:
             np.testing.assert_allclose(outcome[one], expected[one], rtol=3e-5, atol=3e-6)

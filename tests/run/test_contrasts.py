@@ -10,7 +10,7 @@ from attnprobe.corpus.schema import read_table
 from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.contrasts import ContrastReader
+from attnprobe.run.contrasts import ContrastReader, describe_counts
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
 
@@ -112,8 +112,8 @@ def test_what_is_left_out_is_counted(read):
     reader, found = read("bert", "mask", pairs)
     counts = reader.counts
     assert len(found) == len(reader.readouts) == 2
-    assert (counts.pairs, counts.unequal, counts.incomplete, counts.long) == (6, 1, 2, 1)
-    said = list(counts.describe(60))
+    assert counts == {"pairs": 6, "unequal": 1, "incomplete": 2, "long": 1}
+    said = list(describe_counts(counts, 60))
     assert [sentence.split(" pairs ")[0] for sentence in said] == ["2 of 6", "1 of 6", "1 of 6"]
 
 

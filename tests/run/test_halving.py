@@ -15,7 +15,7 @@ from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Halving, open_single_run, report_halving
+from attnprobe.run.passes import Halving, Run, report_halving
 from attnprobe.run.preparation import tokenise
 from attnprobe.statistics import census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
@@ -150,9 +150,7 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str):
             f"batch of 6 sequences of {length} tokens does not fit the memory; going on with half of it."
         ]
         with room_for(found.body, 1), open_evaluator(found, architecture, statistics) as measure:
-            whole = open_single_run().total(
-                "measuring", corpus.batches, measure.measurement, Measurement.from_arrays
-            )
+            whole = Run().total("measuring", corpus.batches, measure.measurement, Measurement.from_arrays)
         with (
             room_for(found.body, 0),
             open_evaluator(found, architecture, statistics) as measure,

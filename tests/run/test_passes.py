@@ -23,7 +23,7 @@ from attnprobe.intervention.trials import cut_single_heads, run_trials
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Run, Workers, open_run, open_single_run
+from attnprobe.run.passes import Run, Workers, open_run
 from attnprobe.run.preparation import tokenise
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import SilentProgress
@@ -138,10 +138,10 @@ class TestWorkers:
     def test_same_bits(self, checkpoint: Loaded, texts: list, name: str):
         assert inspect(checkpoint(name)).threaded
         with ready(checkpoint(name), texts, EVERY if name == "bert" else KINDS) as it:
-            expected = it.total(open_single_run())
+            expected = it.total(Run())
             for number in (1, 2, 3):
                 work, who = slowed(it.measure.measurement, number)
-                same(it.total(open_single_run(), work=work, workers=Workers(number)), expected)
+                same(it.total(Run(), work=work, workers=Workers(number)), expected)
                 assert (len(who) > 1) == (number > 1)
         assert (expected.sequences, expected.tokens) == (len(it.batches.members), it.batches.tokens)
 
@@ -154,7 +154,7 @@ class TestWorkers:
             how: Any = {"progress": SilentProgress(), "workers": number}
             load, source = lambda *_: checkpoint("bert"), OpenSource([], "", {})
             session = TaskSession(load, source, OPTIONS, TaskOptions("representation"), **how)
-            with session.bind(session.choose(Gold.NONE), documents, open_single_run()) as data:
+            with session.bind(session.choose(Gold.NONE), documents, Run()) as data:
                 assert data.workers.number == number
                 trials = run_trials(data, cut_single_heads(*data.model.shape)[::3], ("similarity", "loss"))
                 arrays = [values for one in (trials.untouched, *trials.masked) for values in one.values()]
@@ -168,7 +168,7 @@ class TestSums:
     def test_errors_are_over_documents(self, checkpoint: Loaded, texts: list):
         """The jackknife over documents of what every window says."""
         with ready(checkpoint("bert"), texts) as it:
-            found = it.total(open_single_run(), workers=Workers(2)).sums["entropy"]
+            found = it.total(Run(), workers=Workers(2)).sums["entropy"]
             batches = list(it.batches)
             said = [it.measure.evaluate(batch)["entropy"] for batch in batches]
             values = np.concatenate(said).astype(np.float64)
@@ -186,7 +186,7 @@ class TestSums:
             ready(checkpoint("bert"), texts) as it,
             pytest.raises(AttnprobeError, match="There is not a single sequence to measure"),
         ):
-            it.total(open_single_run(), batches=it.batches.follow([]))
+            it.total(Run(), batches=it.batches.follow([]))
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class TestProcesses:
         """Every process gets the same bits; some may have nothing to do."""
         with ready(checkpoint("bert"), texts, KINDS) as it:
             given = ("measuring", it.batches, it.measure.measurement, it.restore)
-            expected = it.total(open_single_run())
+            expected = it.total(Run())
             shares = [
                 Run(ProcessGroup(Ranks(rank, size), None), State(None, {}), SilentProgress()).share(*given)
                 for rank in range(size)
@@ -265,7 +265,7 @@ class TestStages:
     def test_goes_on(self, checkpoint: Loaded, texts: list, tmp_path: Path, number: int, after: int):
         path, told = tmp_path / "state", Told()
         with ready(checkpoint("bert"), texts, KINDS) as it:
-            expected, whole = it.total(open_single_run()), len(it.batches)
+            expected, whole = it.total(Run()), len(it.batches)
             run = kept(path)
             with pytest.raises(Stopped), run.state.save_on_exit():
                 it.total(run, work=stopping(it.measure.measurement, after), workers=Workers(number))

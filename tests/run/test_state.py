@@ -1,8 +1,6 @@
-"""Runs stopped at random places, in every way a run can be stopped, and states that are not what they seem.
+"""Runs that are stopped and go on, and states that are not what they seem.
 
-A stopped process is played inside the test: Ctrl-C and SIGTERM as the exceptions they become, ``kill -9``
-as one after which nothing is written and nothing is tidied up. A real process is killed in
-tests/cli/test_resume.py.
+A real process is killed in tests/cli/test_resume.py.
 """
 
 import errno
@@ -14,13 +12,9 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,9 +26,8 @@ from attnprobe.model.check.dry_run import inspect
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run
 from attnprobe.run.preparation import tokenise
-from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import SilentProgress
-from attnprobe.run.state import EVERY, Stage, State, Terminated, check_state
+from attnprobe.run.state import EVERY, State, Terminated, check_state
 from attnprobe.statistics import census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.sums.base import Measurement
@@ -43,111 +36,6 @@ from attnprobe.survey.measure import open_evaluator
 MAGIC = b"attnprobe state 3\n"
 KEY = {"model": "m", "dataset": "d", "setting": "s"}
 WORDS = ("the", "river", "bank", "house", "dog", "parcel", "came", "late", "slow", "red", "blue")
-
-
-class Killed(BaseException):
-    """The process is gone: nothing of it runs any more."""
-
-
-ERRORS = {"kill": Killed, "interrupt": KeyboardInterrupt, "terminate": Terminated}
-
-
-class Gremlin:
-    """Knows the places that a run passes, and stops it at one of them."""
-
-    def __init__(self, monkeypatch):
-        self.passed, self.stopped_at, self.noted = Counter(), Counter(), 0
-        self._left, self._place, self._error, self._dead = 0, "", None, False
-        reached, write = Stage.mark_batch_done, State.write
-        write_through, remove, replace = files._write_through, files._remove, Path.replace
-
-        def watched_reached(stage, snapshot):
-            def watched():
-                found = snapshot()
-                self.passes("inside the snapshot")
-                return found
-
-            self.passes("before reached")
-            self.noted += 1
-            reached(stage, watched)
-            self.passes("after reached")
-
-        def watched_write_through(path, content):
-            path.write_bytes(content[: len(content) // 2])
-            self.passes("half written")
-            path.unlink()
-            write_through(path, content)
-
-        def watched_replace(path, target):
-            ours = path.name.startswith(".attnprobe-")
-            if ours:
-                self.passes("before the rename")
-            found = replace(path, target)
-            if ours:
-                self.passes("after the rename")
-            return found
-
-        monkeypatch.setattr(Stage, "mark_batch_done", watched_reached)
-        monkeypatch.setattr(State, "write", lambda state: None if self._dead else write(state))
-        monkeypatch.setattr(files, "_write_through", watched_write_through)
-        monkeypatch.setattr(files, "_remove", lambda path: None if self._dead else remove(path))
-        monkeypatch.setattr(Path, "replace", watched_replace)
-
-    def lie_in_wait(self, kind, after, place):
-        """Stop the run when it has passed a place so often."""
-        self._error, self._left, self._place = ERRORS[kind], after, place
-
-    def go_away(self):
-        self._error, self._dead, self.noted = None, False, 0
-        self.passed.clear()
-
-    def passes(self, place, *_):
-        self.passed[place] += 1
-        if self._dead or self._error is None or self._place != place:
-            return
-        self._left -= 1
-        if not self._left:
-            error, self._error = self._error, None
-            self._dead = error is Killed
-            self.stopped_at[place, error.__name__] += 1
-            raise error
-
-
-@dataclass
-class Long:
-    """A run of many batches, and what it gives, as arrays."""
-
-    batches: int
-    run: Callable[[State], list]
-
-
-@pytest.fixture
-def gremlin(monkeypatch, checkpoint):
-    """Let a gremlin watch the runs of the test."""
-    gremlin = Gremlin(monkeypatch)
-    handle = checkpoint("bert").body.register_forward_pre_hook(lambda *_: gremlin.passes("forward"))
-    yield gremlin
-    handle.remove()
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """Let time pass in steps, one a look at the clock."""
-    clock = SimpleNamespace(now=0.0, step=0.0)
-
-    def monotonic():
-        clock.now += clock.step
-        return clock.now
-
-    monkeypatch.setattr(
-        "attnprobe.run.state.time", SimpleNamespace(monotonic=monotonic, perf_counter=lambda: 0.0)
-    )
-    return clock
-
-
-def nowhere():
-    """Give the state of a run that keeps none."""
-    return State(None, {})
 
 
 def done_of(path):
@@ -173,7 +61,7 @@ def sentences(number):
 
 def a_run(state, progress=None):
     """Take a run of one process up where the state is."""
-    return Run(ProcessGroup(Ranks(), None), state, progress or SilentProgress())
+    return Run(state=state, progress=progress or SilentProgress())
 
 
 def restored(statistics):
@@ -181,17 +69,19 @@ def restored(statistics):
 
 
 @contextmanager
-def a_census(checkpoint, every=1) -> Iterator[Long]:
+def a_census(checkpoint, every=1):
     architecture, statistics = inspect(checkpoint), [*census_statistics(), ALL_PAIRS]
     with tokenise(checkpoint, sentences(120), CorpusOptions(batch_tokens=24)) as corpus:
         batches = corpus.batches.follow(corpus.batches.plan[::every])
 
-        def run(state):
+        def run(state, progress=None):
             with state.save_on_exit(), open_evaluator(checkpoint, architecture, statistics) as measure:
-                found = a_run(state).total("passing", batches, measure.measurement, restored(statistics))
+                found = a_run(state, progress).total(
+                    "passing", batches, measure.measurement, restored(statistics)
+                )
             return [np.array([found.sequences, found.tokens]), *found.arrays().values()]
 
-        yield Long(len(batches), run)
+        yield run
 
 
 def assert_same(found, expected):
@@ -201,48 +91,34 @@ def assert_same(found, expected):
         assert one.tobytes() == other.tobytes()
 
 
-def stop(long, path):
-    """Run until something stops it; how many batches were done before."""
-    before = done_of(path)
-    try:
-        long.run(State(path, KEY))
-    except (KeyboardInterrupt, Killed):
-        return before
-    return pytest.fail("nothing stopped the run")
+class Stopping(SilentProgress):
+    """Stops a run after some steps, as Ctrl-C does."""
+
+    def __init__(self, steps):
+        self.left = steps
+
+    def advance(self, steps):
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
 
 
-PLACES = (
-    "forward", "before reached", "inside the snapshot", "half written", "before the rename",
-    "after the rename", "after reached",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", ERRORS)
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.slow
-def test_stopped_anywhere(gremlin, clock, checkpoint, tmp_path, place, kind):
-    path, clock.step = tmp_path / "state", EVERY
-    with a_census(checkpoint("bert"), 9) as long:
-        expected = long.run(nowhere())
-        gremlin.go_away()
-        gremlin.lie_in_wait(kind, 4, place)
-        assert stop(long, path) == 0
-        assert gremlin.stopped_at == {(place, ERRORS[kind].__name__): 1}
-        done = done_of(path)
-        written = PLACES.index(place) > PLACES.index("before the rename")
-        noted = PLACES.index(place) > PLACES.index("before reached")
-        assert done == (3 + written if kind == "kill" else 3 + noted)
-        gremlin.go_away()
-        assert_same(long.run(State(path, KEY)), expected)
-        assert gremlin.passed["forward"] == long.batches - done
-    # Only a process that is killed while it writes leaves anything beside the state.
-    assert len(held(tmp_path)) == 1 + (kind == "kill" and place in ("half written", "before the rename"))
+def test_stopped_and_resumed(checkpoint, tmp_path):
+    path = tmp_path / "state"
+    with a_census(checkpoint("bert"), 9) as run:
+        expected = run(State())
+        for steps, done in ((3, 3), (2, 4), (1, 4)):  # the first step of a run that goes on is what is done
+            with pytest.raises(KeyboardInterrupt):
+                run(State(path, KEY), Stopping(steps))
+            assert done_of(path) == done
+        assert_same(run(State(path, KEY)), expected)
+    assert held(tmp_path) == ["state"]
 
 
 # Signals and threads
 
 
-def test_sigterm(gremlin, checkpoint, tmp_path):
+def test_sigterm(checkpoint, tmp_path):
     path, before = tmp_path / "state", signal.getsignal(signal.SIGTERM)
     handlers = []
 
@@ -277,7 +153,7 @@ def test_sigterm(gremlin, checkpoint, tmp_path):
             assert signal.getsignal(signal.SIGTERM) is ignore
         finally:
             signal.signal(signal.SIGTERM, before)
-        expected = run(nowhere())
+        expected = run(State())
     assert_same(list(found.arrays().values()), list(expected.arrays().values()))
 
 
@@ -288,29 +164,27 @@ def full(*_):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_disk_full(gremlin, clock, checkpoint, tmp_path, monkeypatch):
+def test_disk_full(checkpoint, tmp_path, monkeypatch):
     path, write_through = tmp_path / "state", files._write_through
 
     def half(file, content):
         file.write_bytes(content[: len(content) // 2])
         full()
 
-    with a_census(checkpoint("bert"), 9) as long:
-        expected = long.run(nowhere())
-        gremlin.go_away()
-        gremlin.lie_in_wait("interrupt", 3, "forward")
-        stop(long, path)
+    with a_census(checkpoint("bert"), 9) as run:
+        expected = run(State())
+        with pytest.raises(KeyboardInterrupt):
+            run(State(path, KEY), Stopping(2))
         old = path.read_bytes()
-        for when in (0, EVERY):  # at the end, after the next batch
-            clock.step = when
+        for every in (EVERY, 0.0):  # at the end, after the next batch
             monkeypatch.setattr(files, "_write_through", half)
             with pytest.warns(AttnprobeWarning, match=r"could not write .*state: the disk is full; the run"):
-                assert_same(long.run(State(path, KEY)), expected)
+                assert_same(run(State(path, KEY, every)), expected)
             assert path.read_bytes() == old
             assert held(tmp_path) == ["state"]
         monkeypatch.setattr(files, "_write_through", write_through)
         assert done_of(path) == 2
-        assert_same(long.run(State(path, KEY)), expected)
+        assert_same(run(State(path, KEY)), expected)
 
 
 # Files that are no state of this run

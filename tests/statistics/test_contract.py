@@ -80,7 +80,7 @@ class TestEvery:
         self, statistic: Statistic, drawn: Drawn, number: Number, content_only: bool, kind: str
     ):
         """The compiled float32 loops and the float64 path of torch agree."""
-        whole = drawn(content_only=content_only, kind=kind)
+        whole = drawn(2, 3, 24, content_only=content_only, kind=kind)
         found = number(statistic, whole).double()
         expected = number(statistic, in_double(whole)).double()
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True)

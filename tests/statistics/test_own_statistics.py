@@ -181,3 +181,19 @@ def test_names_are_not_taken_twice():
     with pytest.raises(AttnprobeError, match="must be names, or functions"):
         choose([len])
     assert choose([second, second, "entropy"])[1] is second
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ("entropy", "must be a list of names"),
+        ([], "empty list"),
+        (["entropi"], "Did you mean entropy"),
+        (["jsd"], "not one number a head; see `distance`"),
+        (["syntax"], "no 'syntax'; it is measured by attnprobe syntax"),
+        (["special_excess"], "no 'special_excess'; it is measured by attnprobe roles"),
+    ],
+)
+def test_what_is_no_statistic_of_the_census(wanted, says):
+    with pytest.raises(AttnprobeError, match=says):
+        choose(wanted)

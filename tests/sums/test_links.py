@@ -28,6 +28,8 @@ def test_labels_of_either_side():
     """Each count is that of its label on both sides; links at a distance come last."""
     one = drawn([("a", "to"), ("b", "to"), ("a", "to", FAR)], 6)
     two = drawn([("c", "from"), ("a", "to")], 7)
+    one.number[1] = 0
+    assert one.documents == max(len(np.flatnonzero(blocks)) for blocks in one.number[0]) > 0
     both = one + two
     assert both.keys == (("a", "to"), ("b", "to"), ("c", "from"), ("a", "to", FAR))
     assert (both.left_out == one.left_out + two.left_out).all()

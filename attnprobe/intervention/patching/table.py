@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from itertools import chain, islice
 from typing import Any
 
@@ -116,7 +115,7 @@ def bind_pairs(
         assert isinstance(corpus, ContrastCorpus)
         objective = measure(checkpoint, corpus.readouts, corpus.targets)
         data = TaskData(model, corpus, objective, run, corpus.workers)
-        with data.hold(session, options, measure=objective.described, pairs=asdict(corpus.counts)) as held:
+        with data.hold(session, options, measure=objective.described, pairs=corpus.counts) as held:
             yield held
 
 

@@ -205,11 +205,10 @@ def _list_warnings(checkpoint: Checkpoint, architecture: Architecture, known: Re
 
 def check_maps(name: str, inputs: Mapping[str, Tensor], maps: Sequence[Tensor], tolerance: float) -> str:
     """Refuse maps that are not of tokens for tokens, and rows that are no distributions."""
-    lengths = {inputs[key].shape[1] for key in ("input_ids", "decoder_input_ids") if key in inputs}
-    if "input_ids" not in inputs:  # how many tokens it makes of an image, nobody says, and they may change
-        lengths |= {maps[0].shape[3]} if lengths else {size for rows in maps for size in rows.shape[2:]}
-    for queries, keys in (rows.shape[2:] for rows in maps):
-        if not {queries, keys} <= lengths:
+    read = [inputs[key].shape[1] if key in inputs else 0 for key in ("input_ids", "decoder_input_ids")]
+    source, targets = read[0] or maps[0].shape[3], read[1]  # of an image, nobody says how many it makes
+    for queries, keys in (rows.shape[2:] for rows in maps) if any(read) else ():
+        if (queries, keys) not in {(source, source), (targets, targets), (targets, source)}:
             reason = f"it does not attend from tokens to tokens (maps of {queries} x {keys} tokens were read)"
             raise UnsupportedModelError(name, reason)
     sums = (rows.cpu().sum(-1, dtype=torch.float64) for rows in maps)

@@ -16,7 +16,7 @@ from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import open_single_run
+from attnprobe.run.passes import Run
 from attnprobe.tasks import Gold
 
 HEADS = 4
@@ -81,7 +81,7 @@ def paired(sessions: Any) -> Callable[..., Any]:
         session = sessions(checkpoint, TaskOptions(objective=objective), options)
         model = session.choose(Gold.CLASS if answered else Gold.NONE)
         measure = choose_measure(model, answered=answered)
-        with bind_pairs(session, model, documents, measure, open_single_run()) as found:
+        with bind_pairs(session, model, documents, measure, Run()) as found:
             yield found
 
     return bench
