@@ -141,10 +141,6 @@ TYPES: dict[str, Expected] = {
     "bros": Expected(
         "text", ENCODER, {"hidden_size": 64}, note="with bbox"
     ),
-    "canine": Expected(
-        "text", "", {"local_transformer_stride": 8, "num_hash_buckets": 64},
-        keys="reduced", note="characters, in local chunks first and last",
-    ),
     "convbert": Expected("text", ENCODER, note="half of its heads are convolutions"),
     "deberta": Expected("text", ENCODER, _RELATIVE),
     "deberta-v2": Expected(
@@ -153,27 +149,14 @@ TYPES: dict[str, Expected] = {
     "embedding_gemma2": Expected("text", ENCODER, {"text_config": _TEXT | _LOCAL}),
     **dict.fromkeys(("embedding_gemma2_text", "ultrabert"), Expected("text", ENCODER, _LOCAL)),
     "esmc": Expected("text", ENCODER, {"num_key_value_heads": HEADS}),
-    "fnet": _no_map("text", note="Fourier transforms"),
-    "funnel": Expected("text", "", {"block_sizes": [1, 1, 1]}, keys="reduced", note="pools its queries"),
     "layoutlmv2": Expected(reason="needs detectron2"),
     "layoutlmv3": Expected("text", ENCODER, {"coordinate_size": 6, "shape_size": 4}),
-    "lilt": Expected(
-        "text", ENCODER, {"hidden_size": 48, "channel_shrink_ratio": 2},
-        note="two softmaxes a layer, of layout and of text; the latter is given",
-    ),
     "longformer": Expected("text", ENCODER, {"attention_window": 4}, own="bands"),
     "luke": Expected("text", ENCODER, {"entity_vocab_size": 10, "entity_emb_size": 16}),
-    "lxmert": Expected(
-        "text",
-        ENCODER,
-        {"l_layers": 2, "r_layers": 1, "x_layers": 1, "visual_feat_dim": 12},
-        note="its cross attention modules run twice a layer, in both directions",
-    ),
     "mobilebert": Expected(
         "text", ENCODER,
         {"embedding_size": 16, "intra_bottleneck_size": 32, "num_feedforward_networks": 1},
     ),
-    "mra": _no_map("text", note="multi-resolution approximation"),
     "modernvbert": Expected("text", ENCODER, _DUAL | {"text_config": _TEXT | {"local_attention": 12}}),
     "modernbert": Expected("text", ENCODER, {"local_attention": 12}),
     "neomme": Expected("text", ENCODER, {"head_dim": 16} | _LOCAL),
@@ -187,18 +170,12 @@ TYPES: dict[str, Expected] = {
          "num_self_attention_heads": HEADS, "num_cross_attention_heads": HEADS},
         keys="reduced", note="latents",
     ),
-    "reformer": _no_map(
-        "text",
-        options={"axial_pos_shape": [4, 24], "axial_pos_embds_dim": [16, 16], "attention_head_size": 8},
-        note="chunks of hashed keys, which hold all tokens of short texts only",
-    ),
     "roc_bert": Expected(
         "text", ENCODER, {"pronunciation_vocab_size": VOCABULARY, "shape_vocab_size": VOCABULARY}
     ),
     "squeezebert": Expected("text", ENCODER, own="scores"),
     "ultravbert": Expected("text", ENCODER, _DUAL | {"text_config": _TEXT | _LOCAL}),
     "xmod": Expected("text", ENCODER, {"default_language": "en_XX", "languages": ["en_XX"]}),
-    "yoso": _no_map("text", note="gives context vectors as attentions"),
     # Text, earlier tokens only.
     **dict.fromkeys(
         (
@@ -261,12 +238,6 @@ TYPES: dict[str, Expected] = {
         {"attention_window": 4, "max_encoder_position_embeddings": 96, "max_decoder_position_embeddings": 96},
         own="bands",
     ),
-    "longt5": Expected("text", CAUSAL, {"local_radius": 3}),
-    "pegasus_x": Expected(
-        "text", CAUSAL,
-        {"block_size": 8, "num_global_tokens": 3},
-        note="its encoder sees blocks and global tokens that are no text: no map of it",
-    ),
     "prophetnet": Expected(
         "text", CAUSAL, own="scores",
         note="queries across: those of the main stream, then of two that predict; own maps of the first only",
@@ -322,13 +293,6 @@ TYPES: dict[str, Expected] = {
     "regnet": _no_map(options=_NET | {"groups_width": 8}),
     "resnet": _no_map(options=_NET),
     "textnet": _no_map(options={"image_size": [32, 32]}),
-    "swiftformer": _no_map(
-        options={"embed_dims": [8, 8, 16, 16], "depths": [1, 1, 1, 1]},
-        note="additive attention: a softmax over tokens for one query",
-    ),
-    "mobilevitv2": _no_map(
-        options={"image_size": 64, "patch_size": 2}, note="separable attention: one context score a token"
-    ),
     "cvt": _no_map(options={"embed_dim": [8, 16, 24], "num_heads": [1, 2, 3], "depth": [1, 2, 3]}),
     "levit": _no_map(
         options={
@@ -477,9 +441,6 @@ TYPES: dict[str, Expected] = {
         Expected("text", CAUSAL, note="maps before its sinks, which scale what a head gives"),
     ),
     "mimo_v2_flash": Expected("text", CAUSAL, note="sinks in its local layers only"),
-    "diffllama": Expected(
-        "text", CAUSAL, note="calls attention twice a layer, for halves of the values, and gives the first"
-    ),
     "falcon_h1": Expected(
         "text", CAUSAL, {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8,
                          "mamba_chunk_size": 8},
