@@ -1,5 +1,7 @@
 """What follows from the effects on pairs: shares, errors, what is tested, and how pairs add up."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -70,6 +72,8 @@ def test_the_table_tests_pairs_by_student_s_t(headed, paired, pairs_of):
     tested = np.isfinite(table["p"])
     np.testing.assert_allclose(table["p"][tested], stats.ttest_1samp(effect, 0).pvalue[tested])
     np.testing.assert_allclose(table["recovered"], effect.sum(0) / found.gap.sum())
+    means = [float(number) for number in re.findall(r"(\S+) for (?:clean|corrupted)", table.notes[0])]
+    assert means == pytest.approx([found.source.mean(), found.base.mean()], rel=0.05)
     frame = by_position.to_pandas()
     tokens = [bench.model.checkpoint.tokenizer(pair["corrupted"]).tokens() for pair in pairs]
     for place, named in frame.groupby("position")["token"]:
