@@ -91,7 +91,9 @@ def find_local_folder(name: str) -> Path | None:
     folder = os.path.expanduser(name)  # noqa: PTH111 - which takes any name, as its neighbours do
     if os.path.isdir(folder):  # noqa: PTH112
         return Path(folder)
-    if os.path.exists(folder) or name.startswith((".", "/", "~")) or name.count("/") > 1:  # noqa: PTH110
+    if os.path.isfile(folder):  # noqa: PTH113
+        raise UsageError(f"{name} is a file; give a folder with config.json and weights, and texts with -d.")
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise UsageError(f"There is no folder {name}.")
     return None
 

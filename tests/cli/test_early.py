@@ -67,7 +67,7 @@ def ask(code, asked):
 REFUSED = {
     "entropy nowhere/at/all": "There is no folder nowhere/at/all",
     "entropy no_model": "no_model holds no config.json",
-    "entropy in.txt": "There is no folder in.txt",
+    "entropy in.txt": "in.txt is a file",
     "entropy demo --dtype float33": "'float33' is no floating-point type",
     "entropy demo --device the:gpu": "There is no device 'the:gpu'",
     "entropy demo -d gone.csv": "there is no file gone.csv",
