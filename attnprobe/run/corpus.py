@@ -19,10 +19,9 @@ from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_fre
 from attnprobe.errors import ModelError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.run.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions, record_versions
 from attnprobe.run.passes import Workers
 from attnprobe.run.process_group import Ranks
-from attnprobe.run.record import record_versions
 from attnprobe.table.cells import clean
 from attnprobe.table.reading import describe_table
 
