@@ -29,7 +29,7 @@ def test_a_state_behind_a_link(tmp_path):
     link = tmp_path / "state"
     link.symlink_to(tmp_path / "there" / "state")
     state = State(link, {"setting": "one"})
-    state.keep("maps", {}, 1, dict)
+    state.stage("maps").mark_batch_done(dict)
     state.write()
     assert link.is_symlink()
     assert State(link, {"setting": "one"}).stage("maps").done == 1

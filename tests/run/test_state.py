@@ -208,7 +208,10 @@ def test_round_trip(state):
     found, content = State(state, KEY), state.read_bytes()
     stage = found.stage("passing", STAGE)
     assert stage.done == 2
-    assert {name: values.tolist() for name, values in stage.arrays.items()} == {"a": [0, 1, 2], "b": [[2.5]]}
+    assert {name: values.tolist() for name, values in stage.kept[1]().items()} == {
+        "a": [0, 1, 2],
+        "b": [[2.5]],
+    }
     state.unlink()
     found.write()  # nothing new: nothing is written
     assert not state.exists()
