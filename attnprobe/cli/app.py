@@ -168,7 +168,5 @@ def _explain(error: Any) -> str:
         return f"out of memory{where}; try a smaller --batch-tokens or --max-length."
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'a file'}: {error.strerror}."
-    if "can't start new thread" in str(error):
-        return "this machine starts no more threads; try a smaller --threads or --workers."
     problem = f"unexpected {type(error).__name__}: {first_line(error)}"
     return f"{problem}. Run again with -v and report what it shows."

@@ -203,7 +203,6 @@ class Sections:
         return {name: result.table for name, result in zip(names, results, strict=True)}
 
     def measure(self, section: str, done: Mapping[str, Any]) -> dict[str, HeadTable]:
-        """Measure a section by its command."""
         function, left_out = _MEASURED[section]
         taken = function.command.keywords.keys() - left_out
         options = {name: value for name, value in self.options.items() if name in taken}
@@ -271,7 +270,6 @@ class TableFolder:
         return tables
 
     def save(self, name: str, table: HeadTable) -> None:
-        """Save a table, and of what it was measured."""
         if self.path is None or not Ranks.detect().first:
             return
         path = self.path / f"{name}.csv"

@@ -167,7 +167,6 @@ def _choose_sections(named: Sequence[str] | None, has_task: bool, other: bool, o
 
 
 def _check_nothing_else(given: Mapping[str, Any]) -> None:
-    """Refuse whatever asks for a measurement beside a folder of tables."""
     names = [
         f"--{name.replace('_', '-')}"
         for name, value in given.items()

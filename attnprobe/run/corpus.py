@@ -65,10 +65,7 @@ class Corpus:
     def describe(self, checkpoint: Checkpoint) -> Iterator[str]:
         """Say what happened to documents that did not go in as they were."""
         yield from _describe_reading(self.reading, self.window, media=isinstance(self.batches, MediaBatches))
-        yield from self._describe_prompt(checkpoint)
-
-    def _describe_prompt(self, checkpoint: Checkpoint) -> Iterator[str]:
-        """Say which prompt stands before the texts, as ``encode`` of sentence-transformers puts them."""
+        # Which prompt stands before the texts, as ``encode`` of sentence-transformers puts them.
         embedding, cut = checkpoint.embedding, f"texts are cut after {self.window} tokens."
         if embedding is None:
             return
@@ -156,7 +153,6 @@ class TokenReader:
         return self.stores.enter_context(SequenceStore(self._vocabulary))
 
     def count(self, documents: Iterable[Item]) -> Iterator[Item]:
-        """Tell the progress of each document that is read."""
         for document in documents:
             self.progress(1)
             yield document

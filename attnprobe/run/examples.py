@@ -71,7 +71,6 @@ class LabelledExamples:
 
     @property
     def examples(self) -> Documents:
-        """Those that have one."""
         if not isinstance(self._documents, MediaFolder):
             return self._select(self._documents)
         labelled = self._documents.labelled

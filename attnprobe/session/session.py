@@ -47,7 +47,6 @@ _words: ContextVar[Sequence[str] | None] = ContextVar("attnprobe_command", defau
 
 @contextmanager
 def record_as(words: Sequence[str]) -> Iterator[None]:
-    """Record these words as the command of the functions that are called inside."""
     token = _words.set(words)
     try:
         yield
@@ -87,7 +86,6 @@ class Call:
 
     @property
     def load(self) -> "LoadOptions":
-        """How a model that is named is loaded."""
         from attnprobe.model.locate import LoadOptions
 
         return _fill(LoadOptions, self.options)
