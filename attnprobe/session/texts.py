@@ -97,7 +97,7 @@ def check_standard_input(*texts: Any) -> None:
         raise UsageError("Standard input can be read by one process only; give a file to several.")
 
 
-def open_gold(texts: Texts, kind: str, options: Mapping[str, Any]) -> OpenSource:
+def open_gold(texts: Any, kind: str, options: Mapping[str, Any]) -> OpenSource:
     """Open files with gold links of a kind of ``NO_LINKS``, or documents that have some.
 
     ``texts`` are the path of a file, several of them, a ``Source``, or documents; None is what ships inside
