@@ -18,7 +18,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import Modalities, TokenAnnotation, TokenFeatures
 from attnprobe.corpus.document import Label
 from attnprobe.corpus.store import SequenceStore, shuffle_tokens
-from attnprobe.corpus.vocabulary import Rarity, TokenKinds
+from attnprobe.corpus.tokenizer import Rarity, TokenKinds
 from attnprobe.errors import DataError
 from attnprobe.sums.documents import in_second_half
 
@@ -138,10 +138,6 @@ class Batch:
         return self.inputs["input_ids"]
 
     @property
-    def documents(self) -> Ints:
-        return self.corpus.documents[self.members]
-
-    @property
     def names(self) -> Ints:
         return self.corpus.names[self.members]
 
@@ -165,12 +161,9 @@ class Batch:
         return len(self) * (self.length + (0 if self.targets is None else self.targets.length))
 
     def lay_out(self, kind: Kind | int, queries: int, keys: int) -> Layout:
-        """Tell which tokens attend to which in a kind of attention, of so many queries and keys.
-
-        ``kind`` is the number of a layer where layers have tokens of their own, whose places are not known.
-        """
+        """Tell which tokens attend to which in a kind of attention, of so many queries and keys."""
         layout = self.corpus.lay_out(self, keys)
-        if isinstance(kind, int):
+        if isinstance(kind, int):  # of a layer with tokens of its own, whose places are not known
             return Layout(self.corpus.lay_out(self, queries).queries, layout.keys)
         if kind is Kind.DECODER and self.targets is not None:
             annotations = self.target_annotations
