@@ -23,7 +23,7 @@ _BLANK = (None, "_", "")
 class Sentence:
     """A sentence of CoNLL-U, checked."""
 
-    tokens: Sequence[Token]  # words, multi-word tokens and empty nodes, as the conllu package reads them
+    tokens: Sequence[Token]  # words, multi-word tokens and empty nodes
     lines: Sequence[int]  # the number of the line of each
     comments: Sequence[str]  # the lines before them that begin with ``#``
     stated: str | None  # what ``# text`` says
@@ -154,9 +154,7 @@ def parse_conllu(lines: Iterable[str], name: str, *, heads: bool = False) -> Ite
             if wrong := [number for number in rows if block[number - start].count("\t") != 9]:
                 raise ValueError(f"line {wrong[0]} does not have 10 columns with tabs between")
             (tokens,) = conllu.parse("".join(block), DEFAULT_FIELDS)
-            _check_words(tokens)
-            if heads:
-                _check_heads(tokens)
+            _check_tokens(tokens, heads=heads)
         except (ParseException, ValueError) as error:
             raise DataError(
                 f"the sentence at line {start} of {name} is not CoNLL-U ({shorten(error)}); mend it, "
@@ -165,7 +163,8 @@ def parse_conllu(lines: Iterable[str], name: str, *, heads: bool = False) -> Ite
         yield Sentence(tokens, rows, comments, tokens.metadata.get("text"))
 
 
-def _check_words(tokens: Iterable[Token]) -> None:
+def _check_tokens(tokens: Iterable[Token], *, heads: bool) -> None:
+    """Refuse numbers out of order and, with ``heads``, those of no word or in circles; none make no tree."""
     words, last = 0, 0
     for token in tokens:
         match token["id"]:
@@ -182,15 +181,11 @@ def _check_words(tokens: Iterable[Token]) -> None:
             raise ValueError(f"a line behind word {words} has no form, or a number out of order")
     if last > words:
         raise ValueError(f"a range ends at word {last} of {words}")
-
-
-def _check_heads(tokens: Iterable[Token]) -> None:
-    """Refuse heads that are no words of the sentence, or lead in circles; none at all make no tree."""
-    heads = {token["id"]: token["head"] for token in tokens if isinstance(token["id"], int)}
-    if all(head is None for head in heads.values()):
+    tree = {token["id"]: token["head"] for token in tokens if heads and isinstance(token["id"], int)}
+    if all(head is None for head in tree.values()):
         return
     dependents = defaultdict[int | None, list[int]](list)
-    for word, head in heads.items():
+    for word, head in tree.items():
         dependents[head].append(word)
     reached = [0]
     for word in reached:  # which grows
@@ -210,10 +205,8 @@ def read_conllu(
     """Read the sentences of CoNLL-U that hold a text, with words and dependencies, or labels of words.
 
     Each is part of a document that begins with ``# newdoc``, or else of a paragraph that begins with
-    ``# newpar``, if one has begun.
-
-    ``tags`` is the column that labels the words. ``group`` is the comment that says in which group a sentence
-    counts: its own, or that of the sentence that opens its document.
+    ``# newpar``, if one has begun. ``tags`` is the column that labels the words, ``group`` the comment that
+    says in which group a sentence counts: its own, or that of the sentence that opens its document.
     """
 
     def list_parts() -> Iterator[tuple[str | None, str, Document]]:
@@ -240,12 +233,8 @@ def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:
     else:
         named = ("text_column", "pair_column", "document_column")
         source.refuse(f"{source.spec} is CoNLL-U, whose text has no column", *named)
-        tags = source.label_column or TAGS[0]
-        if tags not in TAGS:
-            raise DataError(
-                f"{source.spec} is CoNLL-U, whose words are labelled by {', '.join(TAGS)}; pass one of them "
-                "to --label-column"
-            )
+        if (tags := source.label_column or TAGS[0]) not in TAGS:
+            raise DataError(f"{source.spec} is CoNLL-U; --label-column takes {', '.join(TAGS)}")
     lines = decode_lines(stream, source.spec)
     return read_conllu(lines, source.spec, annotated=source.annotated, tags=tags, group=source.group_column)
 

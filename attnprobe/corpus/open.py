@@ -19,8 +19,8 @@ from attnprobe.corpus.conllu import looks_like_conllu, read_conllu, read_treeban
 from attnprobe.corpus.coreference import COREFERENCE, read_coreference
 from attnprobe.corpus.document import Document, group_parts
 from attnprobe.corpus.media import MediaFolder, find_files, is_media
-from attnprobe.corpus.retrieval import is_benchmark, open_benchmark
-from attnprobe.corpus.rows import HEADED, TABLES, parse_jsonl, starts_with_object
+from attnprobe.corpus.retrieval import find_benchmark, open_benchmark
+from attnprobe.corpus.rows import HEADED, TABLES, parse_jsonl
 from attnprobe.corpus.schema import read_table
 from attnprobe.corpus.source import COLUMNS, EMBEDDED, FILE, FOLDER, STDIN, OpenSource, Source
 from attnprobe.corpus.streams import (
@@ -48,7 +48,7 @@ def open_anything(source: Source) -> OpenSource:
     path, spec = _find_path(source.spec), source.spec
     folder = path is not None and path.is_dir()
     if path is not None and not source.coreference:
-        if folder and is_benchmark(path):
+        if folder and find_benchmark(path):
             if not source.find_labels:
                 raise DataError(
                     f"{spec} is a folder of queries and passages, which are for --objective retrieval; give "
@@ -76,15 +76,9 @@ def _find_path(spec: str) -> Path | None:
     if spec in {EMBEDDED, STDIN}:
         return None
     path = Path(spec)
-    try:
-        exists = path.exists()
-        link = next((part for part in (path, *path.parents) if part.is_symlink() and not part.exists()), None)
-    except (OSError, ValueError):  # a name too long, a NUL in it, a folder that may not be searched
-        raise DataError(f"The file {shorten(repr(spec))} can't be opened; check the path") from None
-    if exists:
-        return path
-    if link is not None:
-        raise DataError(f"{link} is a link that leads nowhere; check what it points to")
+    with explain_errors(f"the file {shorten(repr(spec))}"):  # such as a name that is too long
+        if path.exists():
+            return path
     if _HUB_ID.fullmatch(spec) and path.suffix.lower() not in (*FORMATS, *PACKED):
         return None
     raise DataError(f"there is no file {spec}; check the path")
@@ -163,7 +157,7 @@ def _read_standard_input(source: Source) -> Iterator[Document]:
         first, lines = peek_lines(decode_lines(stream, _PIPED))
         if source.coreference:
             yield from read_coreference(lines, _PIPED, source.group_column)
-        elif starts_with_object(first):
+        elif first.lstrip().startswith('{"'):
             yield from read_table(parse_jsonl(lines, _PIPED), source)
         elif source.annotated and looks_like_conllu(first):
             source.refuse_columns(_PIPED, grouped=True)
@@ -186,7 +180,6 @@ def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
 
 
 def holds_text(folder: Path) -> bool:
-    """Tell whether there is a .txt file in a folder or in those inside it."""
     return next(find_files(folder, _is_text), None) is not None
 
 

@@ -1,13 +1,14 @@
 """Texts that belong together: pairs with a score, triplets, queries with passages; of a table or a folder."""
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.cells import Row, read_text
-from attnprobe.corpus.document import Document, Pair, Passage, Query, Triplet, find_gold
+from attnprobe.corpus.document import Document, Pair, Passage, Query, Triplet
 from attnprobe.corpus.rows import TABLES
 from attnprobe.corpus.schema import require
 from attnprobe.corpus.source import OpenSource, Source
@@ -15,8 +16,7 @@ from attnprobe.corpus.streams import PACKED, explain_errors, hash_stream, open_f
 from attnprobe.errors import DataError
 from attnprobe.tasks import Gold
 
-#: The judgements that are read where none are named, and their columns.
-USUAL_SPLIT = "test"
+#: The columns of judgements.
 _JUDGED = ("query-id", "corpus-id", "score")
 #: No passage is more relevant.
 MOST_RELEVANT = 1000
@@ -33,14 +33,12 @@ def relate_rows(documents: Iterable[Document], gold: Gold) -> Iterator[Document]
         yield from _group_queries(documents)
         return
     for document in documents:
-        label = document.label
-        if document.pair is None or label is None or find_gold(label) is not Gold.CLASS:
-            yield document
-            continue
-        assert isinstance(label, str | int | float)
-        triplets = gold is Gold.TRIPLETS
-        related = Triplet(document.pair, _read_negative(label)) if triplets else Pair(document.pair, label)
-        yield Document(document.text, label=related, part_of=document.part_of, role=document.role)
+        label, pair = document.label, document.pair
+        if pair is not None and isinstance(label, str | int | float):
+            triplets = gold is Gold.TRIPLETS
+            label = Triplet(pair, _read_negative(label)) if triplets else Pair(pair, label)
+            document = Document(document.text, label=label, part_of=document.part_of, role=document.role)  # noqa: PLW2901
+        yield document
 
 
 def _read_negative(label: Any) -> str:
@@ -71,18 +69,13 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
         yield Document(text, label=Passage(names[text]), role="document")
 
 
-def _find_files(folder: Path) -> list[Path]:
-    """Find the passages and the queries, packed or not."""
+def find_benchmark(folder: Path) -> list[Path]:
+    """Find the passages and the queries of a folder, packed or not; nothing where it does not have both."""
     files = list[Path]()
     for name in ("corpus", "queries"):
         paths = (folder / f"{name}.jsonl{packing}" for packing in ("", *PACKED))
         files += [path for path in paths if path.is_file()][:1]
-    return files
-
-
-def is_benchmark(path: Path) -> bool:
-    """Tell a folder of queries and passages, as BEIR lays it out."""
-    return len(_find_files(path)) == 2
+    return files if len(files) == 2 else []
 
 
 def open_benchmark(path: Path, split: str | None) -> OpenSource:
@@ -99,12 +92,12 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
     """
     judged = {file.name.split(".")[0]: file for file in sorted((path / "qrels").glob("*.tsv*"))}
     if not judged:
-        raise DataError(f"{path} has no qrels/{USUAL_SPLIT}.tsv that says what is relevant.")
-    wanted = split if split is not None else next(iter(judged)) if len(judged) == 1 else USUAL_SPLIT
+        raise DataError(f"{path} has no qrels/test.tsv that says what is relevant.")
+    wanted = split if split is not None else next(iter(judged)) if len(judged) == 1 else "test"
     if wanted not in judged:
         listed = ", ".join(map(shorten, judged))
         raise DataError(f"{path} has no judgements {shorten(wanted)!r}; pass --split with one of {listed}.")
-    corpus, queries = _find_files(path)
+    corpus, queries = find_benchmark(path)
     digest, size = hashlib.sha256(), 0
     for file in (corpus, queries, judged[wanted]):
         with explain_errors(str(file)), file.open("rb") as stream:
@@ -122,7 +115,15 @@ def _read_benchmark(corpus: Path, queries: Path, qrels: Path) -> Iterator[Docume
     for row in _read_rows(qrels, _JUDGED):
         query, passage, score = (row.cells.get(name) for name in _JUDGED)
         if None not in (query, passage, score):  # as they are in a blank line
-            judged.setdefault(str(query), {})[str(passage)] = _read_grade(score, row.where)
+            grade = math.nan
+            with suppress(ValueError, TypeError, OverflowError):
+                grade = float(score)
+            if not (abs(grade) <= MOST_RELEVANT and grade.is_integer()):
+                raise DataError(
+                    f"{row.where} has the score {shorten(repr(score))}; scores are whole numbers up to "
+                    f"{MOST_RELEVANT:,}."
+                )
+            judged.setdefault(str(query), {})[str(passage)] = int(grade)
     for name, row in _read_items(queries):
         if name in judged and (text := read_text(row, "text", None)):
             yield Document(text, label=Query(name, tuple(judged[name].items())), role="query")
@@ -138,16 +139,6 @@ def _read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[Row]:
         for column in needed:
             require(column, table.columns, table.name)
         yield from table.rows
-
-
-def _read_grade(cell: Any, where: str) -> int:
-    with suppress(ValueError, TypeError, OverflowError):
-        grade = float(cell)
-        if abs(grade) <= MOST_RELEVANT and grade.is_integer():
-            return int(grade)
-    raise DataError(
-        f"{where} has the score {shorten(repr(cell))}; scores are whole numbers up to {MOST_RELEVANT:,}."
-    )
 
 
 def _read_items(path: Path) -> Iterator[tuple[str, Row]]:

@@ -23,7 +23,7 @@ from attnprobe.corpus.document import (
     find_gold,
 )
 from attnprobe.corpus.media import MediaFolder
-from attnprobe.corpus.spans import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
+from attnprobe.corpus.spans import Alignment, annotate_shifted, annotate_target
 from attnprobe.corpus.tokenizer import ask_offsets, tokenize
 from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.errors import DataError, NothingToMeasureError, UsageError
@@ -147,7 +147,8 @@ def build_decoder_sequences(
         if annotation is None or annotation.tags or annotation.answers is not None:  # which are for tasks
             yield TokenSequence(ids)
         else:
-            yield _annotate(ids, annotate_shifted(annotation, len(ids)))
+            decoder, cross = annotate_shifted(annotation, len(ids))
+            yield TokenSequence(ids, annotation=decoder, crossed=cross)
         if sequence.awaited is not None:  # there is no target
             reading.links_lost += len(sequence.awaited.links)
 
@@ -169,14 +170,11 @@ def _read_labels(
             whole = Alignment({"target": uncut["offset_mapping"][0]})
         alignment = Alignment({"target": encoded["offset_mapping"][place]}, whole)
         annotation = sequence.annotation or TokenAnnotation()
-        beside = annotate_target(annotation, sequence.awaited, texts[place], alignment, len(ids))
-        reading.links_lost += beside.lost
-        reading.links_unasked += beside.unasked
-        yield _annotate(ids, beside)
-
-
-def _annotate(ids: list[int], beside: DecoderAnnotation) -> TokenSequence:
-    return TokenSequence(ids, annotation=beside.decoder, crossed=beside.cross)
+        awaited = sequence.awaited
+        decoder, cross = annotate_target(annotation, awaited, texts[place], alignment, len(ids))
+        reading.links_unasked += awaited.unasked
+        reading.links_lost += len(awaited.links) - awaited.unasked - len(decoder.links) - len(cross.links)
+        yield TokenSequence(ids, annotation=decoder, crossed=cross)
 
 
 def _encode(
