@@ -44,7 +44,7 @@ def _pair_lines(
 
 
 def read_parallel(source: Path, target: Path) -> Iterator[Document]:
-    """Read two files of parallel texts, a text a line; the text of the second is the label."""
+    """Read two files of texts, a text a line; that of the second is the label."""
     pairs = _pair_lines(read_lines(source), read_lines(target), (str(source), str(target)))
     return (Document(text, label=other) for text, other in pairs)
 
@@ -90,10 +90,7 @@ def align_documents(
 def align_document(
     document: Document, line: str, where: str, *, one_based: bool | None = None
 ) -> Document | None:
-    """Give a pair of texts its words and alignment; None where a text is blank.
-
-    ``one_based``: whether words count from 1; None where they count from 0, and nobody can say otherwise.
-    """
+    """Give a pair of texts its words and alignment; None where a text is blank."""
     side: Where = "target" if document.pair is None else "pair"
     second = str(document.label if document.pair is None else document.pair)
     texts: tuple[tuple[Where, str], ...] = (("text", document.text), (side, second))
@@ -129,12 +126,12 @@ def read_as_pairs(documents: Iterable[Document]) -> Iterator[Document]:
         return replace(span, where="pair") if span.where == "target" else span
 
     for document in documents:
+        known = document.annotation
         if document.pair is None and isinstance(document.label, str):
-            known = document.annotation or Annotation()
-            words = tuple(map(move, known.words))
-            links = tuple(
-                replace(link, source=move(link.source), target=move(link.target)) for link in known.links
-            )
-            annotation = document.annotation and replace(known, words=words, links=links)
-            document = replace(document, pair=document.label, label=None, annotation=annotation)  # noqa: PLW2901
+            if known is not None:
+                links = [
+                    replace(one, source=move(one.source), target=move(one.target)) for one in known.links
+                ]
+                known = replace(known, words=tuple(map(move, known.words)), links=tuple(links))
+            document = replace(document, pair=document.label, label=None, annotation=known)  # noqa: PLW2901
         yield document

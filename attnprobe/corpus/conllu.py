@@ -62,10 +62,7 @@ class Sentence:
         return [line.strip() for line in self.comments if re.match(rf"#\s*{what}\b", line)]
 
     def find_comment(self, name: str) -> str | None:
-        """Give the value of the first comment ``# NAME = VALUE`` that has one.
-
-        A prefix before ``::``, as GUM has it, need not be named: genre is that of ``# meta::genre = news``.
-        """
+        """Give the value of the first ``# NAME = VALUE``, or ``# meta::NAME = VALUE`` as GUM has it."""
         for comment in self.comments:
             key, _, value = map(str.strip, comment.lstrip("#").partition("="))
             if name in (key, key.rpartition("::")[2]) and value:
@@ -73,11 +70,10 @@ class Sentence:
         return None
 
     def place_words(self) -> tuple[str, dict[int, Span]]:
-        """Give the text, and the span of each word by its number.
+        """Give the text, and the span of each word by its number; that of a multi-word token inside one.
 
         What ``# text`` says is believed if it is made of the forms, in their order, with nothing but blanks
-        between them; otherwise the forms and ``SpaceAfter=No`` make the text. A word inside a multi-word
-        token, such as "du" for "de le", covers the whole of it.
+        between them; otherwise the forms and ``SpaceAfter=No`` make the text.
         """
         for text in (self.stated or "", self._joined):
             spans: dict[int, Span] = {}
@@ -96,8 +92,7 @@ class Sentence:
     def find_parts_of_speech(self, spans: Mapping[int, Span]) -> dict[Span, str]:
         """Find what part of speech the words are: UPOS, or XPOS where UPOS is ``_``.
 
-        A multi-word token is what its first word is that depends on none inside it: "du" is an adposition,
-        as "de" is, and "dámelo" a verb.
+        A multi-word token is what its first word is that depends on none inside it.
         """
         outer, inner = dict[Span, str](), dict[Span, str]()
         for token in self.tokens:
@@ -109,10 +104,7 @@ class Sentence:
         return inner | outer
 
     def annotate(self) -> Document:
-        """Link each word to the head it depends on; the label is the relation.
-
-        A multi-word token is one word, and no relation inside it is a link. Empty nodes are left out.
-        """
+        """Link each word to the head it depends on, by relation; multi-word tokens are one word."""
         text, spans = self.place_words()
         links = []
         for token in self.tokens:
@@ -123,10 +115,7 @@ class Sentence:
         return Document(text, annotation=Annotation(words, tuple(links), parts_of_speech=parts))
 
     def tag(self, column: str) -> Document:
-        """Label the words with what a column says of each, if it says something (other than ``_``) of any.
-
-        Words are those that have a number of their own, "de" and "le" rather than "du".
-        """
+        """Label the words, "de" and "le" rather than "du", with a column, if it has more than ``_``."""
         words = [token for token in self.tokens if isinstance(token["id"], int)]
         tags = tuple(None if token[column] in _BLANK else str(token[column]) for token in words)
         label = None if set(tags) <= {None} else Tagged(tuple(token["form"] for token in words), tags)
@@ -134,10 +123,7 @@ class Sentence:
 
 
 def parse_conllu(lines: Iterable[str], name: str, *, heads: bool = False) -> Iterator[Sentence]:
-    """Parse the sentences of a file called ``name``; one that is no CoNLL-U is refused with its line.
-
-    With ``heads``, those of a sentence must make a tree.
-    """
+    """Parse the sentences of a file called ``name``; with ``heads``, those of each must make a tree."""
     import conllu
     from conllu.exceptions import ParseException
     from conllu.parser import DEFAULT_FIELDS

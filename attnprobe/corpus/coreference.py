@@ -73,9 +73,8 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
     """Read the documents of a CorefUD file, each with a link for every mention that has an antecedent.
 
     A document goes from ``# newdoc`` to the next, or over the whole file where there is none. Its sentences
-    are joined by a blank, by nothing where their last word has ``SpaceAfter=No``, and by a line break before
-    ``# newpar``. One without any link is left out. ``group`` is the comment that says in which group a
-    document counts; the first one of a document counts.
+    are joined by a blank, by nothing after ``SpaceAfter=No``, and by a line break before ``# newpar``. One
+    without any link is left out. ``group`` is the comment that says in which group a document counts.
 
     References:
         Nedoluzhko et al. (2022), CorefUD 1.0: coreference meets Universal Dependencies.
@@ -169,10 +168,7 @@ def _refuse_brackets(line: int, name: str, brackets: str) -> DataError:
 
 
 def _read_mention(mention: _Bracketed, nodes: Sequence[_Node]) -> Mention | None:
-    """Find the head word of a mention; None where it is no word of the text.
-
-    The head is the declared one, else the first word whose syntactic head lies outside, else the last.
-    """
+    """Find its head word: the declared one, else the first whose own head lies outside, else the last."""
     words = {place: nodes[place] for place in mention.places if nodes[place].span is not None}
     if not words:
         return None

@@ -56,7 +56,7 @@ def open_anything(source: Source) -> OpenSource:
                 )
             source.refuse(f"{spec} holds queries and passages", "config", *COLUMNS)
             return open_benchmark(path, source.split)
-        if is_media(path) or (folder and (not holds_text(path) or any(find_files(path, is_media)))):
+        if is_media(path) or (folder and (not any(_find_texts(path)) or any(find_files(path, is_media)))):
             if source.annotated:
                 raise DataError(
                     f"{spec} is {'a folder' if folder else 'an image or sound'}, and gold links are between "
@@ -97,7 +97,7 @@ def read_documents(source: Source) -> Iterator[Document]:
             f"{spec} has no coreference that could be read; name a file of {COREFERENCE} with --dataset"
         )
     folder = path if path is not None and path.is_dir() else None
-    if folder and (source.coreference or source.annotated or not holds_text(folder)):
+    if folder and (source.coreference or source.annotated or not any(_find_texts(folder))):
         raise DataError(f"{spec} is a folder; give one file of it")
     extension = "" if path is None or folder else strip_packing(path).suffix.lower() or ".txt"
     if extension and extension not in FORMATS:
@@ -169,7 +169,7 @@ def _read_standard_input(source: Source) -> Iterator[Document]:
 def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
     """Read files by their names, a text a line; the lines of a file are parts of one document."""
     source.refuse_columns(source.spec, grouped=source.group_column == FOLDER)
-    for path in sorted(find_files(folder, _is_text)):
+    for path in sorted(_find_texts(folder)):
         with open_file(path, str(path)) as stream:
             lines = strip_ends(decode_lines(stream, str(path)))
             within = path.relative_to(folder).parent.as_posix()
@@ -179,12 +179,8 @@ def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
             yield from (Document(line, part_of=name, group=group) for name, line in named if line.strip())
 
 
-def holds_text(folder: Path) -> bool:
-    return next(find_files(folder, _is_text), None) is not None
-
-
-def _is_text(path: Path) -> bool:
-    return strip_packing(path).suffix.lower() == ".txt"
+def _find_texts(folder: Path) -> Iterator[Path]:
+    return find_files(folder, lambda path: strip_packing(path).suffix.lower() == ".txt")
 
 
 def describe_source(source: Source) -> dict[str, Any]:
@@ -196,7 +192,7 @@ def describe_source(source: Source) -> dict[str, Any]:
     elif path is None and source.spec != STDIN:
         split = open_split(source.spec, source.config, source.split)[1]
     elif path is not None and (path.is_dir() or path.is_file()):  # not a pipe
-        files = sorted(find_files(path, _is_text)) if path.is_dir() else [path]
+        files = sorted(_find_texts(path)) if path.is_dir() else [path]
         streams = (file.open("rb") for file in files)
     digest, size = hashlib.sha256(), 0
     with explain_errors(source.spec):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.cells import Row, read_text
-from attnprobe.corpus.document import Document, Pair, Passage, Query, Triplet
+from attnprobe.corpus.document import Document, Pair, Query, Triplet
 from attnprobe.corpus.rows import TABLES
 from attnprobe.corpus.schema import require
 from attnprobe.corpus.source import OpenSource, Source
@@ -26,8 +26,8 @@ def relate_rows(documents: Iterable[Document], gold: Gold) -> Iterator[Document]
     """Read rows of a text, a text beside it and a label as what a task about several texts needs.
 
     Of triplets, the label is the negative; of queries and passages, another passage that does not answer,
-    where there is a label. Rows that lack one of the three are left as they are; so are documents whose
-    labels are such already. Each query comes once, with all of its passages, and then each passage once.
+    if any. Rows that lack one of them are left as they are. Each query comes once, with all of its passages,
+    and then each passage once.
     """
     if gold is Gold.RELEVANCE:
         yield from _group_queries(documents)
@@ -53,7 +53,7 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
     passages: dict[str, None] = {}
     queries: dict[str, tuple[Document, dict[str, int]]] = {}
     for document in documents:
-        if document.pair is None or isinstance(document.label, Query | Passage):
+        if document.pair is None or isinstance(document.label, Query):
             yield document
             continue
         read = [document.pair] if document.label is None else [document.pair, _read_negative(document.label)]
@@ -66,7 +66,7 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
         label = Query(names[text], tuple(judged.items()))
         yield Document(text, label=label, part_of=document.part_of, role="query")
     for text in passages:
-        yield Document(text, label=Passage(names[text]), role="document")
+        yield Document(text, label=Query(names[text]), role="document")
 
 
 def find_benchmark(folder: Path) -> list[Path]:
@@ -113,7 +113,8 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
 def _read_benchmark(corpus: Path, queries: Path, qrels: Path) -> Iterator[Document]:
     judged: dict[str, dict[str, int]] = {}
     for row in _read_rows(qrels, _JUDGED):
-        query, passage, score = (row.cells.get(name) for name in _JUDGED)
+        judgement: list[Any] = [row.cells.get(name) for name in _JUDGED]
+        query, passage, score = judgement
         if None not in (query, passage, score):  # as they are in a blank line
             grade = math.nan
             with suppress(ValueError, TypeError, OverflowError):
@@ -130,7 +131,7 @@ def _read_benchmark(corpus: Path, queries: Path, qrels: Path) -> Iterator[Docume
     for name, row in _read_items(corpus):
         title, text = (read_text(row, column, None) or "" for column in ("title", "text"))
         if text := f"{title} {text}".strip():
-            yield Document(text, label=Passage(name), role="document")
+            yield Document(text, label=Query(name), role="document")
 
 
 def _read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[Row]:

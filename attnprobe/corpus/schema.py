@@ -109,10 +109,6 @@ class Texts:
         for column in (self.text, self.pair, self.label, self.other):
             if column is not None:
                 require(column, table.columns, table.name)
-        if self.label in (self.text, self.pair) and self.label is not None:
-            raise DataError(
-                f"the column {self.label!r} of {table.name} can't be both text and label; name two"
-            )
         self._words = self.most_are(cells.read_words, self.text)
 
     def choose(self) -> None:
@@ -264,8 +260,7 @@ class GoldLinks(Texts):
 class Contrasts(Texts):
     """A clean and a corrupted text, the answer that they are asked for and what it is compared with.
 
-    A row that lacks either text has a contrast with an empty text, which is left out, and counted, where it
-    is tokenised.
+    A row that lacks either text has an empty one: it is counted, and left out, where it is tokenised.
     """
 
     usual: ClassVar = {"text": CLEAN, "pair": CORRUPTED, "label": ANSWER, "other": OTHER}

@@ -55,10 +55,7 @@ class Alignment:
 def tag_tokens(
     tags: Iterable[tuple[Span, str | int]], offsets: Offsets, room: int, at: int
 ) -> tuple[TokenTag, ...]:
-    """Find the first token of each word among the first ``room`` tokens of a text, which begins at ``at``.
-
-    A word's tokens are those that end behind the blank before it, as ``word_ids`` of tokenizers has it.
-    """
+    """Find the first token that ends in each word, of the first ``room`` of a text that begins at ``at``."""
     ends, tagged = [stop for _, stop in offsets[:room]], []
     for word, name in tags:
         first = bisect_right(ends, word.start - 1)
@@ -76,7 +73,6 @@ class Window(NamedTuple):
     at: int
 
     def find(self, span: Span) -> TokenSpan | None:
-        """Find where a span of the document is in the sequence, if it is there whole."""
         return self.move(self.alignment.tokens(span))
 
     def move(self, span: TokenSpan | None) -> TokenSpan | None:
@@ -138,10 +134,7 @@ def _describe_words(
 
 
 def convert_link(link: Link | TokenLink, source: Find, target: Find, asks: Asks = "both") -> TokenLink | None:
-    """Find a link by tokens; None where the source or every right answer is gone, or only these are left.
-
-    ``asks``: who can be asked. Asked backward, a link has no guesses; one with candidates can't be asked.
-    """
+    """Find a link by tokens; None where the source or every right answer is gone, or only these are left."""
     begins = source(link.source)
     if begins is None or (asks == "backward" and link.candidates):
         return None
@@ -214,7 +207,7 @@ def annotate_shifted(encoder: TokenAnnotation, length: int) -> tuple[TokenAnnota
 def annotate_target(
     encoder: TokenAnnotation, awaited: PendingLinks, text: str, target: Alignment, length: int
 ) -> tuple[TokenAnnotation, TokenAnnotation]:
-    """Annotate a decoder that reads ``length`` tokens, a ``text`` one place later; and it with the encoder."""
+    """Annotate a decoder that reads ``length`` tokens, a ``text`` put one place later; and both together."""
     read, find = Window(target, 0, length - 1, 1).find, awaited.window.find
     inside, across = list[TokenLink](), list[TokenLink]()
     for link in awaited.links:

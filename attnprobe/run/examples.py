@@ -13,7 +13,6 @@ from attnprobe.corpus.document import (
     Document,
     DocumentNumbers,
     Pair,
-    Passage,
     Query,
     Span,
     Tagged,
@@ -213,7 +212,7 @@ def split_examples(documents: Iterable[Document], choose: Choose) -> Iterator[Do
     rest = iter(documents)
     first = next(rest, None)
     if first is not None:
-        split = _split_queries if isinstance(first.label, Query | Passage) else _split_rows
+        split = _split_queries if isinstance(first.label, Query) else _split_rows
         yield from split(chain([first], rest), choose)
 
 
@@ -252,7 +251,8 @@ def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Do
 
     def take_queries() -> Iterator[Document]:
         for document in rest:
-            if isinstance(document.label, Passage):
+            assert isinstance(document.label, Query)
+            if document.label.judged is None:
                 passages.append(document)
                 return
             yield document
@@ -261,6 +261,7 @@ def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Do
     for example, document in enumerate(choose(queries)):
         label, number = document.label, numbers.number(document.part_of)
         assert isinstance(label, Query)
+        assert label.judged is not None
         judged = [(name, grade) for name, grade in label.judged if grade > 0 and name != label.name]
         for passage, grade in judged:
             answers.setdefault(passage, []).append(Use(example, number, 1, float(grade)))
@@ -269,7 +270,7 @@ def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Do
     for _ in queries:  # those that were not chosen
         pass
     for document in chain(passages, rest):
-        assert isinstance(document.label, Passage)
+        assert isinstance(document.label, Query)
         name = document.label.name
         uses = Uses(tuple(answers.pop(name, [])), name)
         yield Document(document.text, label=uses, part_of=document.part_of, role="document")
