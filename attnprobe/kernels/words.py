@@ -18,19 +18,13 @@ class Rows:
     """Questions to a map: for each row, which of its candidates gets most from its queries.
 
     Ranges are (..., 2), the first and the one behind the last.
-
-    Attributes:
-        sequence: (row,) the sequence it lies in.
-        candidates: The range of its candidates in ``spans``.
-        itself: The range of those that are the row itself, which are no answers; it may be empty.
-        spans: The range of the keys of each candidate.
     """
 
-    sequence: Ints
+    sequence: Ints  # that each row lies in
     queries: Ints
-    candidates: Ints
-    itself: Ints
-    spans: Ints
+    candidates: Ints  # the range of its candidates in ``spans``
+    itself: Ints  # of those that are the row itself, which are no answers; it may be empty
+    spans: Ints  # the keys of each candidate
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -118,23 +112,14 @@ _NEW, _ON_PATH, _DONE, _JOINED = range(4)
 
 @dataclass(frozen=True)
 class Sentences:
-    """The words of sentences, and their gold trees, with words known by their places in ``spans``.
+    """The words of sentences, and their gold trees, with words known by their places in ``spans``."""
 
-    Attributes:
-        sequence: (sentence,) the sequence of each.
-        words: (sentence, 2) the range of its words.
-        spans: (word, 2) the range of its tokens.
-        edges: (edge, 2) words that are joined, the earlier one first; sorted, each edge once.
-        roots: (sentence,) the word that all others descend from.
-        arcs: (arc, 2) a word that is no root and a head of it; sorted, each arc once.
-    """
-
-    sequence: Ints
-    words: Ints
-    spans: Ints
-    edges: Ints
-    roots: Ints
-    arcs: Ints
+    sequence: Ints  # of each sentence
+    words: Ints  # (sentence, 2) the range of its words
+    spans: Ints  # (word, 2) the range of its tokens
+    edges: Ints  # (edge, 2) words that are joined, the earlier one first; sorted, each edge once
+    roots: Ints  # (sentence,) the word that all others descend from
+    arcs: Ints  # (arc, 2) a word that is no root and a head of it; sorted, each arc once
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -193,24 +178,6 @@ def _grow(weight, first, size, starts, ends, best, joint, joined):  # noqa: ANN0
 
 
 @numba.njit(nogil=True, cache=True)
-def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
-    best, source = -np.inf, -1
-    for other in alive[:slots]:
-        if other != current and enter[current, other] > best:
-            best, source = enter[current, other], other
-    return source
-
-
-@numba.njit(nogil=True, cache=True)
-def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
-    for circle in range(nodes - 1, size - 1, -1):
-        inside = chosen[circle] // size
-        while within[inside] != circle:
-            inside = within[inside]
-        chosen[inside] = chosen[circle]
-
-
-@numba.njit(nogil=True, cache=True)
 def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN001, ANN202
     kept = 0
     for place in range(slots):
@@ -246,7 +213,10 @@ def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
         while state[current] != _DONE:
             state[current], path[length] = _ON_PATH, current
             length += 1
-            source = _find_head(enter, current, alive, slots)
+            best, source = -np.inf, -1
+            for other in alive[:slots]:
+                if other != current and enter[current, other] > best:
+                    best, source = enter[current, other], other
             chosen[node[current]], cost[current] = arcs[current, source], enter[current, source]
             current = source
             if state[source] != _ON_PATH:
@@ -267,7 +237,11 @@ def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
             length = opens
         for place in range(length):
             state[path[place]] = _DONE
-    _open_circles(chosen, within, size, nodes)
+    for circle in range(nodes - 1, size - 1, -1):  # the last one first, each is opened where it is entered
+        inside = chosen[circle] // size
+        while within[inside] != circle:
+            inside = within[inside]
+        chosen[inside] = chosen[circle]
     for v in range(size):
         head[v] = chosen[v] % size
     head[root] = -1
