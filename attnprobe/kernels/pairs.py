@@ -35,7 +35,7 @@ def _diverge(rows, terms, i, other_rows, other_terms, j, width):  # noqa: ANN001
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
 def _divergence_rows(p, r, same, numbered, start, stop, out):  # noqa: ANN001, ANN202
-    """Fill out[b, q, pair] with each head of p and those of r: all, that of its number, or those behind it."""
+    """Fill out[b, q, pair] with each head of p and those of r, all, its equal, or those behind it."""
     _, heads, queries, keys = p.shape
     others = r.shape[1]
     width = -(-keys // LANES) * LANES

@@ -178,6 +178,24 @@ def _grow(weight, first, size, starts, ends, best, joint, joined):  # noqa: ANN0
 
 
 @numba.njit(nogil=True, cache=True)
+def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
+    best, source = -np.inf, -1
+    for other in alive[:slots]:
+        if other != current and enter[current, other] > best:
+            best, source = enter[current, other], other
+    return source
+
+
+@numba.njit(nogil=True, cache=True)
+def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
+    for circle in range(nodes - 1, size - 1, -1):
+        inside = chosen[circle] // size
+        while within[inside] != circle:
+            inside = within[inside]
+        chosen[inside] = chosen[circle]
+
+
+@numba.njit(nogil=True, cache=True)
 def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN001, ANN202
     kept = 0
     for place in range(slots):
@@ -213,10 +231,7 @@ def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
         while state[current] != _DONE:
             state[current], path[length] = _ON_PATH, current
             length += 1
-            best, source = -np.inf, -1
-            for other in alive[:slots]:
-                if other != current and enter[current, other] > best:
-                    best, source = enter[current, other], other
+            source = _find_head(enter, current, alive, slots)
             chosen[node[current]], cost[current] = arcs[current, source], enter[current, source]
             current = source
             if state[source] != _ON_PATH:
@@ -237,11 +252,7 @@ def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
             length = opens
         for place in range(length):
             state[path[place]] = _DONE
-    for circle in range(nodes - 1, size - 1, -1):  # the last one first, each is opened where it is entered
-        inside = chosen[circle] // size
-        while within[inside] != circle:
-            inside = within[inside]
-        chosen[inside] = chosen[circle]
+    _open_circles(chosen, within, size, nodes)
     for v in range(size):
         head[v] = chosen[v] % size
     head[root] = -1

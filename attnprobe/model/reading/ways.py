@@ -288,7 +288,6 @@ class _Tap(local, TorchFunctionMode):
             return None
         return Form(self.batch, joined=True) if scores.ndim == 3 else Form(self.batch, windows=parts)
 
-
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = kwargs or {}
         if self.modules:
