@@ -14,7 +14,7 @@ from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.embedding import Embedding, choose_prompts, unwrap_sentence_transformer
-from attnprobe.model.folders import OUTSIDE
+from attnprobe.model.locate import OUTSIDE
 from attnprobe.model.private import unwrap_compiled, unwrap_forward
 from attnprobe.model.quantisation import describe_quantisation, silence_packages, unpack_model
 from attnprobe.model.reading.ways import evaluation_mode

@@ -17,7 +17,7 @@ from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.embedding import Embedding
-from attnprobe.model.folders import SentenceFolder
+from attnprobe.model.locate import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.quirks import GUESS_PADDING, UnsupportedModelError, make_defaults, reads_both

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from attnprobe.errors import UsageError, first_line
-from attnprobe.model.folders import CONFIG, SentenceFolder, is_inside, read_object
+from attnprobe.model.locate import CONFIG, SentenceFolder, is_inside, read_object
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 

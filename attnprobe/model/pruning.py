@@ -23,7 +23,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.files import name_unfinished
-from attnprobe.model.folders import RECORD, check_free, read_object, weights_error, write_error
+from attnprobe.model.locate import RECORD, check_free, read_object, weights_error, write_error
 from attnprobe.model.private import Conv1D, find_auto_class
 from attnprobe.model.quirks import PROJECTION, REMOVABLE, list_stored_layers
 

@@ -12,8 +12,7 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import ModelError, UsageError, first_line
-from attnprobe.model.folders import weights_error
-from attnprobe.model.locate import CheckpointFiles
+from attnprobe.model.locate import CheckpointFiles, weights_error
 from attnprobe.model.private import list_tied_weights
 from attnprobe.model.pruning import find_class, read_pretrained
 from attnprobe.model.quantisation import (
