@@ -118,9 +118,9 @@ class TestTexts:
 
     def test_an_unknown_prompt(self, folder, saved, monkeypatch):
         monkeypatch.setattr(load, "read_weights", None)  # nothing is loaded
-        with pytest.raises(AttnprobeError, match=r"no such prompt; it knows query and passage, or none"):
+        with pytest.raises(AttnprobeError, match=r"no such prompt; it knows query, passage and none"):
             attnprobe.census(str(folder), TEXTS, prompt="question")
-        with pytest.raises(AttnprobeError, match=r"bert has no such prompt; it has no prompts"):
+        with pytest.raises(AttnprobeError, match=r"bert has no such prompt; it knows none"):
             attnprobe.census(str(saved("bert")), TEXTS, prompt="query")
 
     def test_a_short_window(self, make, saved):
@@ -147,7 +147,7 @@ class TestTexts:
         """It scores two texts, and embeds none."""
         change(folder, place, **stated)
         assert (measure(folder)[0]["entropy"] == measure(saved("bert"))[0]["entropy"]).all()
-        with pytest.raises(AttnprobeError, match="has no such prompt; it has no prompts"):
+        with pytest.raises(AttnprobeError, match="has no such prompt; it knows none"):
             load_checkpoint(str(folder), LoadOptions(prompt="query"))
 
 
