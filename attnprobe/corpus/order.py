@@ -1,7 +1,6 @@
 """Which documents are read, and in which order: the first, a sample, a part, or all at random.
 
-Each is the same for the same seed, however far it is read. An item's ``part_of`` names the document that it
-is a part of; an item without one is a document of its own, named by its place.
+An item's ``part_of`` names its document; an item without one is a document of its own, named by its place.
 """
 
 import hashlib
@@ -10,7 +9,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from heapq import heappush, heappushpop
+from heapq import heappop, heappush
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -31,8 +30,7 @@ Drawn = TypeVar("Drawn")
 def select(documents: Any, limit: int | None, sample: int | None, seed: int, part: Part | None = None) -> Any:
     """Give the first ``limit`` documents, or all, or a ``sample`` of those, in order; or a part of these.
 
-    Parts of one document, such as the sentences of a treebank with ``# newdoc`` or the rows with one value of
-    ``--document-column``, are drawn together and count once, wherever they stand; the limit counts parts.
+    Parts of one document are drawn together and count once; the limit counts parts.
     """
     folder = isinstance(documents, MediaFolder)
     items: Iterable[Any] = documents.items if folder else documents
@@ -60,11 +58,9 @@ def take_part(items: Iterable[Drawn], part: Part) -> Iterator[Drawn]:
 
 
 def draw_documents(items: Iterable[Drawn], number: int, seed: int) -> list[Drawn]:
-    """Draw documents at random, each subset of that size as likely as any other; all, if there are no more.
+    """Draw documents at random, each subset of that size as likely as any other; the items keep their order.
 
-    The documents of the smallest keys win; so the draw holds what it gives and no more, wherever the parts of
-    a document stand, and a larger number adds documents to those of a smaller one. The items come in their
-    order.
+    The documents of the smallest keys win: a larger number adds documents to those of a smaller one.
 
     References:
         Efraimidis and Spirakis (2006), Weighted random sampling with a reservoir, with equal weights.
@@ -74,19 +70,14 @@ def draw_documents(items: Iterable[Drawn], number: int, seed: int) -> list[Drawn
     for place, item in enumerate(items):
         key = _draw_key(seed, item, place)
         if key not in drawn:
-            if len(drawn) < number:
-                heappush(largest, -key)
-            elif (out := heappushpop(largest, -key)) == -key:
-                continue
-            else:
-                del drawn[-out]
-            drawn[key] = []
-        drawn[key].append((place, item))
+            heappush(largest, -key)
+        drawn.setdefault(key, []).append((place, item))
+        if len(drawn) > number:
+            del drawn[-heappop(largest)]
     return [item for _, item in sorted(chain.from_iterable(drawn.values()), key=lambda entry: entry[0])]
 
 
 def _draw_key(seed: int, item: Any, place: int) -> int:
-    """Draw the key of an item's document by its name: documents are read by their keys, ascending."""
     group = getattr(item, "part_of", None)
     name = f"place {place}" if group is None else f"group {group}"
     content = f"{seed}|{name}".encode("utf-8", "surrogatepass")
@@ -94,10 +85,7 @@ def _draw_key(seed: int, item: Any, place: int) -> int:
 
 
 def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Document]]:
-    """Yield documents in a random order, each with all of its parts, in their own order.
-
-    They are read once, to a temporary file; in memory are 16 bytes for each part.
-    """
+    """Yield documents in a random order, each with all of its parts; they wait in a temporary file."""
     documents = iter(documents)
     first = list(islice(documents, 1))  # a source says with its first document in which order they come
     if order.arranged:
@@ -120,7 +108,6 @@ def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Docume
 
 
 def arrange_media(folder: MediaFolder, order: Order) -> MediaFolder:
-    """Put the files of a folder in a random order."""
     order.total = len(folder.items)
     keyed = sorted((_draw_key(order.seed, item, place), place) for place, item in enumerate(folder.items))
     return replace(folder, items=tuple(folder.items[place] for _, place in keyed))

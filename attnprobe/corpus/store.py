@@ -21,10 +21,7 @@ from attnprobe.sums.documents import name_documents
 
 
 class Spool:
-    """Bytes in an unnamed temporary file, which several threads may read, and which ends with the process.
-
-    Errors say that ``what`` does not fit the disk.
-    """
+    """Bytes in an unnamed temporary file, which several threads may read, and which ends with the process."""
 
     def __init__(self, what: str) -> None:
         self._what, self._end = what, 0
@@ -49,7 +46,6 @@ class Spool:
         return start
 
     def read(self, start: int, size: int) -> bytes:
-        """Read what lies somewhere; several threads may ask, and the file has one place at a time."""
         with self._reading, self._explain_full_disk():  # seeking writes what waits
             self._file.seek(start)
             return self._file.read(size)
@@ -60,27 +56,19 @@ class Spool:
             yield
         except OSError as error:
             where = tempfile.tempdir or "of this machine"
-            raise DataError(
-                f"{self._what} does not fit the temporary folder {where} ({reason(error)}); point TMPDIR "
-                "at a larger disk."
-            ) from error
+            full = f"{self._what} does not fit the temporary folder {where} ({reason(error)})"
+            raise DataError(f"{full}; point TMPDIR at a larger disk.") from error
 
 
 #: The annotation of a sequence, and that of attention to it from what a decoder reads.
 Annotations = tuple[TokenAnnotation | None, TokenAnnotation | None]
-
-
 _FACTS = 6  # that are known of each sequence
 
 
 class SequenceStore(Spool):
-    """Token ids in an unnamed temporary file, and in memory only where each sequence is, and of what.
-
-    One pass writes the sequences and counts token types; then any sequence can be read, in any order.
-    """
+    """Token ids in an unnamed temporary file, and in memory only where each sequence is, and of what."""
 
     def __init__(self, vocabulary: int) -> None:
-        """Open an empty store for token ids below ``vocabulary``."""
         super().__init__("The tokenised text")
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)  # of each token, by its id
         self.labels: dict[int, Label] = {}
@@ -102,17 +90,14 @@ class SequenceStore(Spool):
 
     @property
     def documents(self) -> NDArray[np.int64]:
-        """The document of each sequence, by its number in the corpus."""
         return self._column(4)
 
     @property
     def names(self) -> NDArray[np.int64]:
-        """What names the document of each sequence, in whatever corpus it lies."""
         return name_documents(np.array(self._names, np.uint64))
 
     @property
     def group_numbers(self) -> NDArray[np.int64]:
-        """The group of each sequence, by its place among ``groups``."""
         return self._column(5)
 
     @property
@@ -132,14 +117,15 @@ class SequenceStore(Spool):
                 self.annotated = True
                 written, content = repr(annotations), pickle.dumps(annotations)
             marks = f"|{sequence.second}|{sequence.label!r}|{sequence.document}|{sequence.name}|{written}"
+            group = -1
             if sequence.group is not None:
                 marks += f"{sequence.group!r}|"
                 if sequence.group not in self.groups:  # there are few
                     self.groups.append(sequence.group)
+                group = self.groups.index(sequence.group)
             self._digest.update(ids.tobytes() + marks.encode("utf-8", "surrogatepass"))
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
-            group = -1 if sequence.group is None else self.groups.index(sequence.group)
             start = self.append(ids.tobytes() + content)
             self._facts.extend((start, len(ids), len(content), sequence.second, sequence.document, group))
             self._names.append(sequence.name)
@@ -161,9 +147,7 @@ class SequenceStore(Spool):
 def replace_repeated(
     ids: NDArray[np.integer], special: NDArray[np.bool_], ordinary: NDArray[np.int64]
 ) -> NDArray[np.integer]:
-    """Put another token in the place of each that came before in a sequence; each is a different one.
-
-    They are drawn from the tokens alone, so they are the same in every batch, process and resumed run.
+    """Put another token in the place of each that came before in a sequence; the tokens alone seed the draw.
 
     >>> ids = replace_repeated(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
     >>> ids[[0, 1, 2, 5]].tolist(), sorted(ids[3:5].tolist())
@@ -180,10 +164,7 @@ def replace_repeated(
 def shuffle_tokens(
     ids: NDArray[np.int32], fixed: NDArray[np.bool_], parts: NDArray[np.integer], seed: int
 ) -> NDArray[np.int32]:
-    """Put the tokens of a sequence in a random order, each of the ``parts`` (position,) within itself.
-
-    It is drawn from the seed and the tokens alone.
-    """
+    """Put the tokens of a sequence in a random order, each of the ``parts`` (position,) within itself."""
     random, shuffled = _open_random(f"{seed}|".encode() + ids.tobytes()), ids.copy()
     for part in np.unique(parts):
         places = np.flatnonzero(~fixed & (parts == part))

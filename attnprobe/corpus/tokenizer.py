@@ -1,6 +1,5 @@
 """What is asked of a tokenizer, and the special tokens that it puts around a text."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -9,8 +8,6 @@ from typing import Any, Protocol
 from attnprobe.corpus.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeError, DataError, first_line
 
-#: What tokenizers say where their vocabulary holds no token for what it does not know.
-_UNKNOWN = re.compile(r"\[UNK\]|unk_id|unknown token", re.IGNORECASE)
 #: Tokens of the vocabulary that are tried as a probe where the usual one gives no token.
 _MOST_PROBES = 2000
 #: So many first texts are checked, each up to so many characters.
@@ -18,7 +15,7 @@ _CHECKED_TEXTS, _CHECKED_CHARACTERS = 16, 20_000
 
 
 class Tokenizer(Protocol):
-    """What attnprobe asks of a tokenizer; every transformers tokenizer has it."""
+    """What is asked of a tokenizer; every one of transformers has it."""
 
     model_input_names: list[str]
 
@@ -55,11 +52,6 @@ def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, 
     except AttnprobeError:
         raise
     except Exception as error:  # what comes from tokenizers has no class of its own
-        if _UNKNOWN.search(str(error)):
-            raise DataError(
-                "The texts hold characters that the tokenizer has no token for, and its vocabulary lacks the "
-                "one for all such ([UNK]); put it back into the tokenizer's files, or leave those texts out."
-            ) from error
         given = [*texts, options.get("text_target") or ""]
         for text in chain.from_iterable([one] if isinstance(one, str) else one for one in given):
             check_unicode(text, f"The text {shorten(repr(text))}")
@@ -71,8 +63,7 @@ def ask_offsets(tokenizer: Any) -> dict[str, bool]:
     if not getattr(tokenizer, "is_fast", False):
         raise DataError(
             f"The tokenizer ({type(tokenizer).__name__}) has no fast form (tokenizer.json), so it can't say "
-            "which characters a token covers, as words and links need; census and other commands without "
-            "words read this checkpoint."
+            "which characters a token covers, as words and links need."
         )
     return {"return_offsets_mapping": True}
 
@@ -91,8 +82,7 @@ class Frame:
         ordinary = (token for token in range(len(tokenizer)) if token not in special)
         spelled = (tokenizer.decode([token]).strip() for token in islice(ordinary, _MOST_PROBES))
         failure = DataError(
-            "The tokenizer does not frame a text with special tokens before and after it, which is the only "
-            "form attnprobe can cut into windows."
+            "The tokenizer does not frame a text with special tokens before and after it, as windows need."
         )
         for text in chain(("a b",), filter(None, spelled)):
             try:
@@ -112,13 +102,11 @@ class Frame:
     def check(self, tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Hold the ids of the first texts, with the frame around them, against ``tokenizer(text)``."""
         for text, bare in islice(zip(texts, ids, strict=True), _CHECKED_TEXTS):
-            if not bare or len(text) > _CHECKED_CHARACTERS:
-                continue
-            if list(tokenize(tokenizer, text, verbose=False)["input_ids"]) != self.around(bare):
+            checked = bare and len(text) <= _CHECKED_CHARACTERS
+            if checked and list(tokenize(tokenizer, text, verbose=False)["input_ids"]) != self.around(bare):
                 raise DataError(
-                    f"The tokenizer ({type(tokenizer).__name__}) does not put {shorten(repr(text))} "
-                    "between the special tokens that it puts around other texts, which is the only form "
-                    "attnprobe can cut into windows."
+                    f"The tokenizer does not put {shorten(repr(text))} between the special tokens that it "
+                    "puts around other texts, so that it can't be cut into windows."
                 )
 
     def __len__(self) -> int:

@@ -20,14 +20,12 @@ _NO_TEXT = re.compile(r"\[[A-Za-z]+[ _-]?\d*\]|<[^<>\s]+>|madeupword\d+")
 
 
 class TokenKinds:
-    """Looks token ids up; each id is spelled out once, when it first occurs.
+    """Looks token ids up; ``start`` is what a decoder begins with.
 
-    A token is punctuation when it is ordinary and every character of it is punctuation or an
-    ASCII symbol, whatever mark of word beginning or continuation the tokenizer adds to it.
+    A token is punctuation when it is ordinary and every character of it is punctuation or an ASCII symbol.
     """
 
     def __init__(self, tokenizer: Tokenizer, frame: Frame, start: int | None = None) -> None:
-        """Read the special ids off the tokenizer; ``start`` is what a decoder begins with."""
         self._tokenizer = tokenizer
         self._leads = bool(frame.before) or start is not None
         separators = {*frame.after, *_find_ids(tokenizer, "sep_token_id", "eos_token_id")}
@@ -38,7 +36,6 @@ class TokenKinds:
         self._punctuation: dict[int, bool] = {}
 
     def first(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Mark the leading special token of each row of ids (batch, position)."""
         marked = np.zeros(ids.shape, bool)
         marked[:, 0] = self._leads
         return marked
@@ -64,10 +61,7 @@ def find_special_ids(tokenizer: Tokenizer) -> set[int]:
 
 
 def list_ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
-    """List the ids of pieces of text below ``known``, which the model has embeddings for.
-
-    Special and added tokens, and those that are called like [unused12] or <extra_id_0>, are no text.
-    """
+    """List the ids of pieces of text below ``known``, which the model has embeddings for."""
     left = {*getattr(tokenizer, "all_special_ids", ()), *getattr(tokenizer, "added_tokens_decoder", ())}
     names = enumerate(tokenizer.convert_ids_to_tokens(list(range(min(known, len(tokenizer))))))
     return [token for token, name in names if token not in left and name and not _NO_TEXT.fullmatch(name)]
@@ -79,15 +73,8 @@ def spell_token(tokenizer: Tokenizer, token: int) -> str:
 
 
 def is_punctuation(text: str) -> bool:
-    """Tell whether a text is nothing but punctuation.
-
-    >>> [is_punctuation(t) for t in (",", "...", "a.", "")]
-    [True, True, False, False]
-    """
-    return bool(text) and all(
-        unicodedata.category(character).startswith("P") or character in string.punctuation
-        for character in text
-    )
+    marks = (sign in string.punctuation or unicodedata.category(sign).startswith("P") for sign in text)
+    return bool(text) and all(marks)
 
 
 def _find_ids(tokenizer: Tokenizer, *names: str) -> set[int]:
@@ -100,21 +87,15 @@ RARE_SHARE = 0.1
 
 @dataclass(frozen=True)
 class Rarity:
-    """How frequent token types are, each (id,); special tokens have rank and order -1.
-
-    Attributes:
-        once: Which share of the tokens is of types that occur once, where these tie at the border of rare
-            ones, so that the text is too small to say what is rare; None where they don't.
-    """
+    """How frequent token types are, each (id,); special tokens have rank and order -1."""
 
     rank: NDArray[np.int64]  # how many types are more frequent
     order: NDArray[np.int64]  # a place of its own for each type
     rare: NDArray[np.float32]  # which part of it counts as rare
-    once: float | None = None
+    once: float | None = None  # the share of types that occur once, where the border of rare ones parts these
 
     @property
     def digest(self) -> str:
-        """Name the ranks and what is rare: equal only where all of them are."""
         return hashlib.sha256(self.rank.tobytes() + self.rare.tobytes()).hexdigest()
 
 
@@ -128,11 +109,8 @@ def rank_types(
     Types are ranked by how often they occur in the corpus, or by given ``frequencies`` (of each id on any
     scale, 0 for unknown ones) and then by occurrence; equals share a rank. From the rarest up, types are rare
     until together they make up a tenth of the occurrences of ordinary tokens. Where equals cross that line,
-    each counts in part, w = (a tenth of N - occurrences of rarer types) / occurrences of the equals: the mean
-    over all orders in which the tie could be broken.
+    each counts in part, w = (a tenth of N - occurrences of rarer types) / occurrences of the equals.
 
-    >>> rank_types(np.array([9, 0, 1, 90]), frozenset({1})).rank
-    array([ 1, -1,  2,  0])
     >>> rank_types(np.array([84, 8, 4, 4]), frozenset()).rare
     array([0.  , 0.25, 1.  , 1.  ], dtype=float32)
     """
@@ -165,10 +143,9 @@ def rank_types(
 
 
 def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArray[np.float64]:
-    """Read token frequencies: token, tab, number on each line, packed as .gz, .bz2, .xz or .zst if it is.
+    """Read token frequencies: token, tab, number on each line.
 
-    A token is looked up as the tokenizer names it (``##ing``), else as it is spelled (``the``).
-    Tokens that the file does not list have frequency 0.
+    A token is looked up as the tokenizer names it (``##ing``), else as it is spelled (``the``), else it is 0.
     """
     listed: dict[str, float] = {}
     with open_file(path, str(path)) as stream:
@@ -181,9 +158,7 @@ def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArr
             if token and math.isfinite(frequency) and frequency >= 0:
                 listed[token] = max(frequency, listed.get(token, 0.0))
             elif line.strip() and number > 1:  # the first line may be a header
-                raise DataError(
-                    f"{path}, line {number}: expected a token, a tab and a frequency of at least 0."
-                )
+                raise DataError(f"{path}, line {number}: expected a token, a tab and a frequency from 0 on.")
     names = tokenizer.convert_ids_to_tokens(list(range(vocabulary)))
     frequencies = np.zeros(vocabulary)
     for token, name in enumerate(names):

@@ -142,7 +142,6 @@ def patch_pairs(
             for layer in filter(lambda layer: chosen[layer].any(), outputs):
                 with torch.inference_mode(), replay.resume_at(layer) if resumes else nullcontext():
                     patch_layer(effect, layer, base, base_m.detach(), outputs[layer].detach(), others[layer])
-            gates.open()
             return PatchedPairs(part.members, _as_array(base_m), _as_array(source_m), effect, attribution)
 
         def patch_layer(

@@ -60,6 +60,8 @@ def _draw_tokens(checkpoint: Checkpoint, tokenizer: Tokenizer, length: int, long
     frame, special = Frame.of(tokenizer), set(getattr(tokenizer, "all_special_ids", ()))
     vocabulary = getattr(checkpoint.model.config.get_text_config(), "vocab_size", len(tokenizer))
     ordinary = [token for token in range(min(vocabulary, len(tokenizer))) if token not in special]
+    if not ordinary:
+        raise UnsupportedModelError(checkpoint.model_type, "its tokenizer knows special tokens only")
     room = max(1, min(length, longest or length) - len(frame))
     drawn = torch.randint(len(ordinary), (2, room), generator=torch.Generator().manual_seed(0))
     return torch.tensor([frame.around([ordinary[place] for place in row]) for row in drawn.tolist()])
