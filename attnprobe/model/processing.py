@@ -169,8 +169,7 @@ def load_processor(
             return Processor(IMAGE, eye)
         inner = build_processor(config, {"image_processor": eye, "tokenizer": tokenizer}, folder)
     except Exception as error:
-        plural = {IMAGE: "images", BOTH: "images and text"}.get(modality, modality)
-        reason = f"it holds no processor of {plural} that loads ({first_line(error)})"
+        reason = f"it holds no processor of {modality} that loads ({first_line(error)})"
         raise UnsupportedModelError(name, reason) from error
     placeholder = find_placeholder(config)
     assert placeholder is not None
