@@ -106,7 +106,8 @@ def open_gold(texts: Any, kind: str, options: Mapping[str, Any]) -> OpenSource:
     from attnprobe.corpus.groups import join_sources
     from attnprobe.corpus.links import read_linked_rows
 
-    files = texts if isinstance(texts, list | tuple) and texts else [EMBEDDED if texts is None else texts]
+    texts = EMBEDDED if texts is None else texts
+    files = texts if isinstance(texts, list | tuple) and texts else [texts]
     if all(isinstance(one, str | Path | Source) for one in files):
         check_standard_input(files)
         group = options.get("by_group") if len(files) > 1 else None
@@ -160,7 +161,7 @@ def open_to_replay(
 
 def identify_source(source: OpenSource, reading: "CorpusOptions") -> list[Any]:
     """Tell data from other data: by the SHA-256 of a file, or of what is read where there is none."""
-    from attnprobe.corpus.order import select
+    from attnprobe.corpus.store import select
     from attnprobe.intervention.request import peek
 
     if source.kind != "text" or source.described.get("sha256") is not None:
