@@ -103,8 +103,8 @@ def open_gold(texts: Texts, kind: str, options: Mapping[str, Any]) -> OpenSource
     ``texts`` are the path of a file, several of them, a ``Source``, or documents; None is what ships inside
     the package.
     """
-    from attnprobe.corpus.groups import join_sources
     from attnprobe.corpus.links import read_linked_rows
+    from attnprobe.corpus.open import join_sources
 
     files = texts if isinstance(texts, list | tuple) and texts else [EMBEDDED if texts is None else texts]
     if all(isinstance(one, str | Path | Source) for one in files):
