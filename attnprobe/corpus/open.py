@@ -26,7 +26,6 @@ from attnprobe.corpus.rows import HEADED, TABLES, parse_jsonl
 from attnprobe.corpus.schema import read_table
 from attnprobe.corpus.source import COLUMNS, EMBEDDED, FILE, FOLDER, STDIN, OpenSource, Source
 from attnprobe.corpus.streams import (
-    EACH_ALSO,
     PACKED,
     decode_lines,
     explain_errors,
@@ -95,7 +94,7 @@ def read_documents(source: Source) -> Iterator[Document]:
     if extension and extension not in FORMATS:
         raise DataError(
             f"{path} has the unknown extension {extension}; convert it to one of {', '.join(FORMATS)}, "
-            f"{EACH_ALSO}"
+            f"each also with {', '.join(PACKED)}"
         )
     if not source.header and extension not in HEADED:
         raise DataError(f"{spec} has no line of column names; leave out --no-header")
