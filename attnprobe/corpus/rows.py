@@ -134,9 +134,12 @@ def parse_jsonl(lines: Iterable[str], name: str) -> Table:
 
 
 def read_json(stream: BinaryIO, source: Source) -> Table:
-    """Read an array of objects or strings, or an object with just one such array in it."""
-    name, advice = source.spec, "give an array of objects or strings, or rename JSON Lines to .jsonl"
+    """Read an array of objects or strings, an object with just one such array in it, or JSON Lines."""
+    name, advice = source.spec, "give an array of objects or strings"
     text = "".join(decode_lines(stream, name, longest=WHOLE))
+    first, _, rest = text.strip().partition("\n")
+    if first.startswith("{") and first.rstrip().endswith("}") and rest:
+        return parse_jsonl(text.split("\n"), name)
     value = _parse_json(text, name, advice) if text.strip() else []
     arrays = [value]
     if isinstance(value, dict):  # which may be a text with its links

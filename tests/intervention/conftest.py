@@ -185,7 +185,7 @@ def benched() -> Callable[..., AbstractContextManager[TaskData]]:
         task = TaskOptions(objective=objective, seed=seed)
         session = make_session(checkpoint, task, options)
         model = session.choose(find_gold(documents[0].label))
-        run, metric = Run(progress=progress), "bleu" if generate else ""
+        run, metric = Run(progress=progress or SilentProgress()), "bleu" if generate else ""
         with session.bind(model, documents, run, metric) as data:
             yield data
 
