@@ -13,8 +13,8 @@ from attnprobe.commands.correlate import correlate, measure_domains
 from attnprobe.commands.intervene import importance, prune
 from attnprobe.commands.links import coreference, links, syntax
 from attnprobe.commands.roles import roles
-from attnprobe.corpus.order import select
 from attnprobe.corpus.source import OpenSource
+from attnprobe.corpus.store import select
 from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.files import write_together
 from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
@@ -107,8 +107,7 @@ class Sections:
 
     def describe(self) -> str:
         """Describe all that the numbers depend on, by a hash."""
-        from attnprobe.model.folders import hash_file
-        from attnprobe.model.locate import locate
+        from attnprobe.model.locate import hash_file, locate
 
         options, free = self.options, {*FREE, *OF_GOLD.values()}
         sources = [open_to_replay(self.texts, options, self.labels, find_labels=True)[1]]

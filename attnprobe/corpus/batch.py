@@ -18,7 +18,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import Modalities, TokenAnnotation, TokenFeatures
 from attnprobe.corpus.document import Label
 from attnprobe.corpus.store import SequenceStore, shuffle_tokens
-from attnprobe.corpus.vocabulary import Rarity, TokenKinds
+from attnprobe.corpus.tokenizer import Rarity, TokenKinds
 from attnprobe.errors import DataError
 from attnprobe.sums.documents import in_second_half
 
@@ -28,11 +28,7 @@ AnnotationsOf = tuple[TokenAnnotation | None, ...]
 
 
 def name_clusters(names: Ints, *keys: NDArray[np.integer]) -> Ints:
-    """Give the name of each sequence's document, or -1 where no other sequence agrees with it in all keys.
-
-    >>> name_clusters(np.array([95, 96, 96, 96]), np.array([0, 1, 0, 1]), np.array([95, 96, 96, 96])).tolist()
-    [-1, 96, -1, 96]
-    """
+    """Give the name of each sequence's document, or -1 where no other sequence agrees with it in all keys."""
     _, place, count = np.unique(np.stack(keys), axis=1, return_inverse=True, return_counts=True)
     return np.where(count[place.ravel()] > 1, names, -1)
 
@@ -46,7 +42,6 @@ class Groups:
     clusters: Ints  # names the document of each, or -1 if it has no other sequence in its group
 
     def parts(self) -> Iterator[tuple[str, NDArray[np.intp]]]:
-        """Give the name of each group that is there, and which of the sequences count in it."""
         for place in map(int, np.unique(self.of)):
             yield self.names[place], np.flatnonzero(self.of == place)
 
@@ -66,14 +61,11 @@ class TokenisedTexts:
     queries: str | None = None  # which tokens count as queries: "image", "text", or None for all
 
     def ids(self, members: Ints) -> NDArray[np.int32]:
-        """Read equally long sequences, (batch, position).
-
-        Where they are shuffled, special tokens stay where they are, and separators part what is shuffled.
-        """
+        """Read equally long sequences, (batch, position)."""
         ids = np.stack([self.store.ids(int(member)) for member in members])
         if self.seed is None:
             return ids
-        special = self.kinds.special(ids)
+        special = self.kinds.special(ids)  # these stay where they are
         parts = self.kinds.separator(ids).cumsum(1) + self.are_second(members, ids.shape[1])
         rows = zip(ids, special, parts, strict=True)
         return np.stack([shuffle_tokens(row, fixed, part, self.seed) for row, fixed, part in rows])
@@ -91,13 +83,10 @@ class TokenisedTexts:
         return inside, crossed
 
     def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
-        """Look up what is known about token ids (batch, position).
-
-        Beside an image, all special tokens are separators.
-        """
+        """Look up what is known about token ids (batch, position)."""
         image = ids == (-1 if self.placeholder is None else self.placeholder)
         first = self.kinds.first(ids)
-        mixed = self.placeholder is not None
+        mixed = self.placeholder is not None  # then all special tokens are separators
         special = (self.kinds.special(ids) if mixed else first | self.kinds.separator(ids)) & ~image
         first &= special
         text = ~(special | image)
@@ -116,9 +105,7 @@ class TokenisedTexts:
 
 
 def find_sight(image: Tensor) -> Tensor:
-    """Find the last position that each token sees where the tokens of an image see each other.
-
-    Those of an ``image`` (batch, position) are side by side.
+    """Find the last position that each token sees where tokens of an ``image`` see each other.
 
     >>> find_sight(torch.tensor([[False, True, True, False, True]]))
     tensor([[0, 2, 2, 3, 4]])
@@ -131,24 +118,17 @@ def find_sight(image: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Batch:
-    """Equally long sequences.
-
-    Attributes:
-        targets: What is known about the tokens that a decoder beside an encoder reads; ``target_annotations``
-            are their words and gold links, ``cross_annotations`` those of attention to the sequence.
-        baseline: The same sequences without what is looked for in them, such as a repetition, whose places
-            are those of these; or the corrupted texts beside clean ones.
-    """
+    """Equally long sequences."""
 
     inputs: Mapping[str, Tensor]  # what a model is given, each (batch, ...), by transformers' names
     tokens: TokenFeatures | None  # None where only the model makes them, of images or of sound
     members: Ints  # which sequences of the corpus these are (batch,)
     corpus: "BatchReader"
-    targets: TokenFeatures | None = None
+    targets: TokenFeatures | None = None  # of the tokens that a decoder beside an encoder reads
     annotations: AnnotationsOf = ()
     target_annotations: AnnotationsOf = ()
-    cross_annotations: AnnotationsOf = ()
-    baseline: "Batch | None" = None
+    cross_annotations: AnnotationsOf = ()  # of attention from the targets to the sequence
+    baseline: "Batch | None" = None  # these without what is looked for in them; or the corrupted texts
 
     def __len__(self) -> int:
         return len(self.members)
@@ -158,18 +138,11 @@ class Batch:
         return self.inputs["input_ids"]
 
     @property
-    def documents(self) -> Ints:
-        """The document of each sequence, by its number in the corpus."""
-        return self.corpus.documents[self.members]
-
-    @property
     def names(self) -> Ints:
-        """What names the document of each sequence, in whatever corpus it lies."""
         return self.corpus.names[self.members]
 
     @property
     def clusters(self) -> Ints:
-        """The same, or -1 where the document has no other sequence."""
         return self.corpus.clusters[self.members]
 
     @property
@@ -180,7 +153,6 @@ class Batch:
 
     @property
     def length(self) -> int:
-        """Tokens in each sequence, as far as that is known."""
         return int(self.corpus.lengths[self.members[0]])
 
     @property
@@ -189,12 +161,9 @@ class Batch:
         return len(self) * (self.length + (0 if self.targets is None else self.targets.length))
 
     def lay_out(self, kind: Kind | int, queries: int, keys: int) -> Layout:
-        """Tell which tokens attend to which in a kind of attention, of so many queries and keys.
-
-        ``kind`` is the number of a layer where layers have tokens of their own, whose places are not known.
-        """
+        """Tell which tokens attend to which in a kind of attention, of so many queries and keys."""
         layout = self.corpus.lay_out(self, keys)
-        if isinstance(kind, int):
+        if isinstance(kind, int):  # of a layer with tokens of its own, whose places are not known
             return Layout(self.corpus.lay_out(self, queries).queries, layout.keys)
         if kind is Kind.DECODER and self.targets is not None:
             annotations = self.target_annotations
@@ -205,16 +174,12 @@ class Batch:
         return layout if kind is Kind.ENCODER else replace(layout, causal=True, grid=None, placed=True)
 
     def halves(self) -> tuple["Batch", "Batch"]:
-        """Read the sequences again in two parts, the first half no smaller than the second."""
         middle = -(-len(self) // 2)
         return self.corpus.read(self.members[:middle]), self.corpus.read(self.members[middle:])
 
 
 class BatchReader(ABC):
-    """Reads planned batches, in a fixed order; iterating again reads them again.
-
-    What is known of the sequences of the corpus is known by their numbers.
-    """
+    """Reads planned batches, in a fixed order; iterating again reads them again."""
 
     plan: list[Ints]
     lengths: NDArray[np.int32]  # in tokens
@@ -231,15 +196,14 @@ class BatchReader(ABC):
         """Read some sequences that fit into one batch, without what a decoder beside an encoder reads."""
 
     def read(self, members: Ints) -> Batch:
-        """Read some sequences that fit into one batch, with all that is known about them."""
         batch = self.gather(members)
         if self.targets is None:
             return batch
         inside, crossed = self.targets.annotations(members)
         inputs = self.add_targets(batch.inputs, members)
         targets = self.targets.features(inputs["decoder_input_ids"].numpy())
-        known = {"target_annotations": inside, "cross_annotations": crossed}
-        return replace(batch, inputs=inputs, targets=targets, **known)
+        known = replace(batch, target_annotations=inside, cross_annotations=crossed)
+        return replace(known, inputs=inputs, targets=targets)
 
     def add_targets(self, inputs: Mapping[str, Tensor], members: Ints) -> Mapping[str, Tensor]:
         """Add what a decoder beside an encoder reads: a text of its own, or again the encoder's."""
@@ -256,12 +220,11 @@ class BatchReader(ABC):
         return Layout(batch.tokens, batch.tokens, annotations=batch.annotations)
 
     def annotation(self, member: int) -> TokenAnnotation | None:
-        """Read what is known of a sequence beside its tokens, where somebody said something."""
+        """Read words and gold links of a sequence, where it has some."""
         return None
 
     @cached_property
     def clusters(self) -> Ints:
-        """For each sequence, what names its document, or -1 where it is the document's only one."""
         return name_clusters(self.names, self.documents)
 
     @property
@@ -270,7 +233,6 @@ class BatchReader(ABC):
         return hashlib.sha256(repr([members.tolist() for members in self.plan]).encode()).hexdigest()
 
     def follow(self, plan: list[Ints]) -> Self:
-        """Give other batches of the same sequences."""
         other = copy(self)
         other.plan = plan
         return other
@@ -280,12 +242,10 @@ class BatchReader(ABC):
         return self.follow([members for members in parts if len(members)])
 
     def shuffle(self, seed: int) -> Self:
-        """Give the same batches with the ordinary tokens of each text in a random order."""
         raise DataError("Images and sound have no tokens that could be shuffled; give text.")
 
     @property
     def members(self) -> Ints:
-        """Which sequences are in a batch, in their order."""
         return np.sort(np.concatenate(self.plan)) if self.plan else np.zeros(0, np.int64)
 
     @property
@@ -301,7 +261,6 @@ class BatchReader(ABC):
 
     @property
     def tokens(self) -> int:
-        """Tokens in all batches together, those of targets included."""
         return sum(self.sizes)
 
     def __len__(self) -> int:

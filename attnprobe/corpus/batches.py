@@ -27,16 +27,10 @@ def plan_batches(
     cells: int | None = None,
     keys: Sequence[NDArray[np.integer]] = (),
 ) -> list[Ints]:
-    """Group sequences of equal length into batches of at most ``budget`` tokens.
+    """Group sequences of equal length, and equal ``keys``, into batches of at most ``budget`` tokens.
 
-    With ``cells``, a batch also has at most so many query-key cells, so that whole maps can be kept;
-    with ``keys``, the sequences of a batch also agree in each, such as the length of their target.
-
-    The longest come first, so that a run that does not fit memory fails at once; sequences of a
-    length keep their order. A sequence longer than the budget is a batch of its own.
-
-    >>> [batch.tolist() for batch in plan_batches(np.array([3, 5, 3, 3]), 6)]
-    [[1], [0, 2], [3]]
+    With ``cells``, a batch also has at most so many query-key cells. The longest come first, so that a run
+    that does not fit memory fails at once. A sequence longer than the budget is a batch of its own.
     """
     order = np.lexsort((*reversed(keys), -lengths))
     changes = np.any(np.diff(np.stack([lengths, *keys])[:, order]), axis=0)
@@ -49,11 +43,11 @@ def plan_batches(
 
 
 class Batches(BatchReader):
-    """The batches of a stored corpus of text, as ``plan_batches`` plans them.
+    """The batches of a stored corpus of text.
 
     For a baseline, ``fresh`` tokens take the place of those that come twice, or ``corrupted`` texts stand
     beside the clean ones. ``prepare`` makes of a text with an image, by its number and length, what the model
-    is given. ``keys`` and ``cells`` are those of the plan; ``content`` is what else names the corpus.
+    is given; ``content`` is what else names the corpus.
     """
 
     def __init__(
@@ -79,7 +73,7 @@ class Batches(BatchReader):
             self.groups = Groups(store.groups, of, name_clusters(self.names, of, self.names))
         beside = [texts.store for texts in (corrupted, targets) if texts is not None]
         named = [store.digest, *(other.digest for other in beside if other.annotated or corrupted), *content]
-        self.digest = named[0] if len(named) == 1 else _digest(*named)
+        self.digest = named[0] if len(named) == 1 else hashlib.sha256("".join(named).encode()).hexdigest()
         keys = (*(other.lengths for other in (store, *beside) if beside), *keys)
         # A batch is as large as the longer side makes it.
         self.plan = plan_batches(self.longer, budget, cells, keys)
@@ -106,7 +100,6 @@ class Batches(BatchReader):
         return Batch(inputs, self.source.features(ids), members, self, annotations=annotations)
 
     def read(self, members: Ints) -> Batch:
-        """Read some texts of one length, with all that is known about them, and their baseline."""
         batch = super().read(members)
         if self.corrupted is not None:
             ids = self.corrupted.ids(members)
@@ -133,10 +126,7 @@ class Clip:
 
 
 class MediaBatches(BatchReader):
-    """The batches of clips, which a ``processor`` prepares.
-
-    The model makes ``lengths`` tokens of them, as far as that is known.
-    """
+    """The batches of clips, of which the model makes ``lengths`` tokens, as far as that is known."""
 
     def __init__(
         self,
@@ -165,18 +155,16 @@ class MediaBatches(BatchReader):
 
     def gather(self, members: Ints) -> Batch:
         clips = [self._clips[int(member)] for member in members]
-        inputs = join_inputs([self._processor(self._decode(clip)) for clip in clips])
-        return Batch(inputs, None, members, self)
+        if self._processor.kind == IMAGE:
+            decoded = [read_image(clip.item.path) for clip in clips]
+        else:
+            rate = self._processor.rate
+            decoded = [read_sound(clip.item.path, rate)[clip.start : clip.stop] for clip in clips]
+        return Batch(join_inputs(list(map(self._processor, decoded))), None, members, self)
 
     def lay_out(self, batch: Batch, length: int) -> Layout:
-        """Lay out tokens: outside of the grid the first is special, and the others part it from nothing.
-
-        Without a grid there are no special tokens. No token is punctuation, and none is rare.
-        """
-        no, grid = (
-            torch.zeros(len(batch), length, dtype=torch.bool),
-            self._grids[self._clips[batch.members[0]].shape],
-        )
+        """Lay out tokens: those outside of a grid are special; none is punctuation, and none is rare."""
+        no, grid = torch.zeros(len(batch), length).bool(), self._grids[self._clips[batch.members[0]].shape]
         outside = no if grid is None else no | grid.places(length)[:, 0].isnan()
         first = outside.clone()
         first[:, 1:] = False
@@ -185,20 +173,11 @@ class MediaBatches(BatchReader):
         tokens = TokenFeatures(first, outside & ~first, no, ~outside, no.float(), kept, rank, rank)
         return Layout.of(tokens, grid=grid, placed=self._processor.kind == SOUND or grid is not None)
 
-    def _decode(self, clip: Clip) -> NDArray[Any]:
-        if self._processor.kind == IMAGE:
-            return read_image(clip.item.path)
-        return read_sound(clip.item.path, self._processor.rate)[clip.start : clip.stop]
-
 
 def number_values(values: Sequence[Hashable]) -> Ints:
     """Number values from 0 on, each by its first place among the distinct ones."""
     numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
     return np.array([numbers[value] for value in values], np.int64)
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def join_inputs(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -39,9 +39,6 @@ _LARGEST = 1 << 28
 _BEGINS = ("data:image/", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
 
 
-# ---- folders of files
-
-
 @dataclass(frozen=True)
 class Item:
     """A file, and its class or its transcript."""
@@ -63,17 +60,15 @@ class MediaFolder:
         """List the images or the sound of a folder and of those inside it.
 
         A file's label is what a ``column`` (by default one of ``USUAL``) of ``metadata.csv`` (or ``.jsonl``)
-        says of its ``file_name``, or else the folder it lies in, if all files lie in folders of their own.
+        says of its ``file_name``, or else the folder it lies in, if none lies in ``path`` itself.
         """
         if path.is_file():
             return cls(path, EXTENSIONS[path.suffix.lower()], (Item(path),))
         files = sorted(find_files(path, is_media))
         kinds = {EXTENSIONS[file.suffix.lower()] for file in files}
         if not kinds:
-            raise DataError(
-                f"{path} is a folder without text, images or sound; give a file, or a folder that "
-                f"holds files like .txt, {', '.join(EXTENSIONS)}."
-            )
+            known = ", ".join(EXTENSIONS)
+            raise DataError(f"{path} is a folder without text, images or sound, such as .txt, {known}.")
         if len(kinds) > 1:
             raise DataError(f"{path} holds images and sound; put them in folders of their own.")
         names = [file.relative_to(path) for file in files]
@@ -101,7 +96,6 @@ class MediaFolder:
 
 
 def is_media(path: Path) -> bool:
-    """Tell an image or sound by its name."""
     return path.suffix.lower() in EXTENSIONS
 
 
@@ -117,24 +111,20 @@ def find_files(folder: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
 def _read_metadata(folder: Path, column: str | None) -> dict[str, Any] | None:
     """Read the table beside the files: what is said of each, or None where there is none."""
     path = next((folder / name for name in METADATA if (folder / name).is_file()), None)
-    if path is None and column is not None:
-        raise DataError(f"{folder} has no metadata.csv that could hold a column {column!r}.")
     if path is None:
+        if column is not None:
+            raise DataError(f"{folder} has no metadata.csv that could hold a column {column!r}.")
         return None
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             table = list(csv.DictReader(lines) if path.suffix == ".csv" else map(json.loads, lines))
         known = list(dict(table[0])) if table else []
-        name = column or next((usual for usual in USUAL if usual in known), None)
-        for wanted in ("file_name", column):
-            if wanted is not None and wanted not in known:
-                raise DataError(f"{path} has no column {wanted!r}; its columns are {', '.join(known)}.")
-        return {row["file_name"]: row[name] for row in table if name and row.get(name) not in {None, ""}}
+        name = column or next((usual for usual in USUAL if usual in known), "file_name")
+        for wanted in {"file_name", name}.difference(known):
+            raise DataError(f"{path} has no column {wanted!r}; its columns are {', '.join(known)}.")
+        return {row["file_name"]: row[name] for row in table if row.get(name) not in {None, ""}}
     except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError, csv.Error) as error:
         raise DataError(f"{path} is damaged: it can't be read as a table with a column file_name.") from error
-
-
-# ---- images beside texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +155,10 @@ class Picture:
             raise DataError(f"{self} can't be read: {first_line(error)}.") from error
 
     def read(self) -> "NDArray[np.uint8]":
-        """Read it, (height, width, red-green-blue)."""
         return read_image(BytesIO(self.content), str(self))
 
     @property
     def digest(self) -> str:
-        """Name what it shows."""
         return hashlib.sha256(self.content).hexdigest()
 
     @classmethod
@@ -198,13 +186,10 @@ class Picture:
         if hasattr(cell, "save") and hasattr(cell, "convert"):  # decoded by who read the table
             cell.convert("RGB").save(held := BytesIO(), "PNG")
             return cls(where, held=held.getvalue())
-        raise DataError(
-            f"{where} has {type(cell).__name__} for an image; give the path of a file, bytes or base64."
-        )
+        raise DataError(f"{where} has {type(cell).__name__} for an image; give a path, bytes or base64.")
 
     @staticmethod
     def may_be(cell: Any) -> bool:
-        """Tell a cell that looks like an image."""
         cell = cell[0] if isinstance(cell, list | tuple) and cell else cell
         if isinstance(cell, Mapping):
             return "bytes" in cell or "path" in cell
@@ -213,19 +198,15 @@ class Picture:
         return isinstance(cell, bytes) or hasattr(cell, "convert")
 
 
-# ---- decoding
-
-
 @contextmanager
 def _explain_damage(name: object, kind: str, package: str) -> Iterator[None]:
-    """Explain what decoders raise over broken files, which is whatever they like."""
     try:
         yield
     except (AttnprobeError, MemoryError):
         raise
     except ImportError as error:
         raise DataError(f"Reading {kind} needs {package}: pip install {package.lower()}.") from error
-    except Exception as error:
+    except Exception as error:  # decoders raise whatever they like
         if "DecompressionBomb" in type(error).__name__:
             raise DataError(f"{name} has too many pixels for an image; leave it out.") from error
         if isinstance(error, OSError) and error.errno is not None:  # the disk, not the file
@@ -241,9 +222,7 @@ def _open_image(image: Path | BytesIO, name: str = "") -> Iterator[Any]:
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         with Image.open(image) as opened:
             if opened.format in _PROGRAMS:
-                raise DataError(
-                    f"{name or image} can't be read as an image: {opened.format} is a program that draws."
-                )
+                raise DataError(f"{name or image} is no image: {opened.format} is a program that draws.")
             yield opened
 
 

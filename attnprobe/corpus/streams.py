@@ -15,12 +15,9 @@ from typing import Any, BinaryIO, cast
 
 from attnprobe.errors import DataError
 
-#: Bytes of the longest line that is read. What has longer ones is no text, or never ends.
-LONGEST_LINE = 1 << 26
-#: The same of a format that may hold all of a file in one line.
-WHOLE = 1 << 32
-#: How many bytes a packed byte may unpack to, beyond the first ``FREELY``: text unpacks to 3 to 50, and a
-#: bomb to 1,000.
+#: Bytes of the longest line that is read, and of one that may hold all of a file.
+LONGEST_LINE, WHOLE = 1 << 26, 1 << 32
+#: Bytes a packed byte may unpack to, beyond the first ``FREELY``: text unpacks to 3 to 50, a bomb to 1,000.
 MOST = 200
 FREELY = 1 << 26
 
@@ -37,8 +34,7 @@ def explain_errors(name: str) -> Iterator[None]:
 def decode_lines(stream: Any, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
     r"""Decode UTF-8, or UTF-16 with its mark, line by line: line ends kept, a byte order mark dropped.
 
-    Lines end in ``\n`` alone, or in ``\r`` where there is no ``\n`` at all: form feeds, U+0085 or U+2028
-    occur inside the sentences of real corpora.
+    Lines end in ``\n`` alone, or in ``\r`` where there is no ``\n`` at all; form feeds or U+2028 end none.
     """
     stream = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     encoding, number = "UTF-8", 1
@@ -56,15 +52,10 @@ def decode_lines(stream: Any, name: str, longest: int = LONGEST_LINE) -> Iterato
             lines = (line + b"\n" for line in first.split(b"\r"))
         for number, raw in enumerate(lines, start=1):
             if len(raw) > longest:
-                raise DataError(
-                    f"line {number} of {name} is longer than {longest >> 20:,} MiB, so it looks like no "
-                    "text, or like one that never ends; put a document on each line"
-                )
+                limit = f"longer than {longest >> 20:,} MiB, as of a file that never ends"
+                raise DataError(f"line {number} of {name} is {limit}; put a document on each line")
             if b"\0" in raw:
-                raise DataError(
-                    f"line {number} of {name} has NUL bytes, so it looks like a binary file; "
-                    "give a text file in UTF-8"
-                )
+                raise DataError(f"line {number} of {name} has NUL bytes; give a text file in UTF-8")
             yield raw.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeError:
         raise DataError(f"line {number} of {name} is not {encoding}; save the file as UTF-8") from None
@@ -99,10 +90,7 @@ def split_blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def shorten(words: object) -> str:
-    """Give the first line of a message, without the full stop, cut where it grows long.
-
-    Messages quote the file, and a terminal obeys escape sequences: they become question marks.
-    """
+    """Give the first line of a message, cut where it grows long, without what a terminal may obey."""
     first = re.split(r"[\r\n]", str(words).strip(), maxsplit=1)[0].rstrip(".")
     first = "".join(character if character.isprintable() else "?" for character in first[:121])
     return first if len(first) <= 120 else first[:120] + "..."
@@ -122,16 +110,10 @@ _PACKINGS: Mapping[str, tuple[str, Callable[[BinaryIO], Any]]] = {
     ".zst": ("zstd", _open_zstd),
 }
 PACKED = tuple(_PACKINGS)
-#: How an error lists them.
-EACH_ALSO = "each also with .gz, .bz2, .xz or .zst"
 
 
 def strip_packing(path: PurePath) -> PurePath:
-    """Take the extension off that says how a file is packed, if there is one.
-
-    >>> str(strip_packing(PurePath("corpus.jsonl.zst")))
-    'corpus.jsonl'
-    """
+    """Take the extension off that says how a file is packed: ``corpus.jsonl.zst`` is ``corpus.jsonl``."""
     return path.with_suffix("") if path.suffix.lower() in PACKED else path
 
 
@@ -152,16 +134,11 @@ class _Unpacked(io.RawIOBase):
         except (EOFError, zlib.error, lzma.LZMAError, ValueError, OSError) as error:
             if getattr(error, "errno", None) is not None:  # the disk, not the file
                 raise
-            raise DataError(
-                f"{self._name} is damaged: it is not a whole {self._kind} file; download it again, or rename "
-                f"it if it is not {self._kind}"
-            ) from None
+            raise DataError(f"{self._name} is damaged: it is not a whole {self._kind} file") from None
         self._size += size
         if self._size > FREELY and self._size > MOST * self._packed.tell():
-            raise DataError(
-                f"{self._name} unpacks to more than {MOST} times its size, as no text does; if it is text, "
-                "unpack it and give the file"
-            )
+            bomb = f"unpacks to more than {MOST} times its size, as no text does"
+            raise DataError(f"{self._name} {bomb}; if it is text, unpack it and give the file")
         return size
 
 
@@ -170,9 +147,7 @@ def check_unicode(text: str, where: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise DataError(
-            f"{where} has half a surrogate pair, which no tokenizer takes; write it again as UTF-8."
-        ) from None
+        raise DataError(f"{where} has half a surrogate pair; write it again as UTF-8.") from None
     return text
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
-from types import MappingProxyType
+from itertools import repeat, takewhile
 from typing import Any
 
 from attnprobe.attention.tokens import TokenAnnotation, TokenAnswers
@@ -68,9 +67,9 @@ class Reading:
 class SequenceReader:
     """Tokenises documents into framed sequences of at most ``max_length`` tokens.
 
-    A longer document is cut into windows that do not overlap, each framed like a text of its own; with
-    ``truncate`` only the first is kept. A pair that is too long is truncated, longest first. Before each
-    window stands the prompt of the document's role, whose characters do not count.
+    A longer document is cut into windows that do not overlap; with ``truncate`` only the first is kept. A
+    pair that is too long is truncated, longest first. Before each window stands the prompt of the document's
+    role, whose characters do not count.
     """
 
     def __init__(
@@ -79,14 +78,13 @@ class SequenceReader:
         max_length: int,
         *,
         truncate: bool = False,
-        prompts: Mapping[str, str] = MappingProxyType({"": ""}),
+        prompts: Mapping[str, str] | None = None,
     ) -> None:
-        """Read the tokenizer's frame; refuse a limit with no room for text."""
         self.tokenizer, self.max_length, self.truncate = tokenizer, max_length, truncate
-        self._prompts = prompts
+        self._prompts = prompts or {"": ""}
         self._prompt_ids = {
             text: list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"]) if text else []
-            for text in prompts.values()
+            for text in self._prompts.values()
         }
         self.frame, self._checked = Frame.of(tokenizer), False
         # The unknown token stands for ordinary text.
@@ -97,25 +95,22 @@ class SequenceReader:
         longest = max(map(len, self._prompt_ids.values()))
         taken = len(self.frame) + longest
         if max_length <= taken:
-            beside = f" and the {longest} of the prompt" if longest else ""
-            raise DataError(
-                f"--max-length {max_length} leaves no room for text beside the "
-                f"{len(self.frame)} special tokens{beside}; give at least {taken + 1}."
-            )
+            beside = f"{len(self.frame)} special tokens" + f" and the {longest} of the prompt" * bool(longest)
+            lacks = f"--max-length {max_length} leaves no room for text beside the {beside}"
+            raise DataError(f"{lacks}; give at least {taken + 1}.")
 
     def read(self, documents: Iterable[Document]) -> Iterator[TokenSequence]:
         for chunk in _split_chunks(documents):
             single = [self._find_prompt(each) + each.text for each in chunk if each.pair is None]
             annotated = any(document.annotation is not None for document in chunk)
             tokenised = self.tokenise(single, **ask_offsets(self.tokenizer) if annotated else {})
-            ids = iter(tokenised["input_ids"])
-            offsets = iter(tokenised.get("offset_mapping", ()))
+            encoded = zip(tokenised["input_ids"], tokenised.get("offset_mapping", repeat(())), strict=False)
             for document in chunk:
                 self.reading.documents += 1
                 if document.pair is not None:
                     sequences = self._read_pair(document)
                 else:
-                    sequences = self._read_windows(document, next(ids), next(offsets, ()))
+                    sequences = self._read_windows(document, *next(encoded))
                 if sequences:
                     name = document.digest
                     number = self._numbers.number(None if document.part_of is None else name)
@@ -127,7 +122,6 @@ class SequenceReader:
         return self._prompts.get(document.role, self._prompts[""])
 
     def tokenise(self, texts: Sequence[str], **options: Any) -> Mapping[str, Any]:
-        """Tokenise texts without their frame, which is held against the first of them."""
         if not texts:
             return {"input_ids": ()}
         tokenised = tokenize(self.tokenizer, texts, add_special_tokens=False, verbose=False, **options)
@@ -145,7 +139,7 @@ class SequenceReader:
         room = self.max_length - len(self.frame) - begun
         at = len(self.frame.before) + begun
         if text:  # count characters from where the text begins behind the prompt
-            offsets = _move(offsets, len(text))
+            offsets = [(start - len(text), stop - len(text)) for start, stop in offsets]
         if annotation is not None and annotation.tags:
             tags = tag_tokens(annotation.tags, offsets[begun:], room, at)
             counts.words += len(annotation.tags)
@@ -181,12 +175,11 @@ class SequenceReader:
             self.reading.truncated += 1
             if annotation is not None:
                 whole = Alignment(_read_pair_offsets(encoded, before))
-            truncation = "longest_first"
-            if answers is not None:
-                truncation, sides = "only_second", encoded.sequence_ids(0)
-                if len(sides) - sides.count(1) >= self.max_length:  # the question leaves no room for the text
-                    self.reading.unanswered += 1
-                    return []
+            sides = None if answers is None else encoded.sequence_ids(0)
+            if sides and len(sides) - sides.count(1) >= self.max_length:  # the question leaves no room
+                self.reading.unanswered += 1
+                return []
+            truncation = "longest_first" if answers is None else "only_second"
             options |= {"truncation": truncation, "max_length": self.max_length}
             encoded = tokenize(self.tokenizer, *texts, **options)
         ids, types = list(encoded["input_ids"]), list(encoded["token_type_ids"])
@@ -216,8 +209,8 @@ class SequenceReader:
             return [TokenSequence(piece, second) for piece in pieces]
         texts: dict[Where, str] = {"text": document.text, "pair": document.pair or ""}
         sequences = []
-        split = zip(pieces, windows, split_annotation(annotation, windows, texts), strict=True)
-        for ids, window, here in split:
+        inside = split_annotation(annotation, windows, texts)
+        for ids, window, here in zip(pieces, windows, inside, strict=True):
             awaited = PendingLinks(annotation, window) if annotation.elsewhere else None
             sequences.append(TokenSequence(ids, second, annotation=here, awaited=awaited))
             self.reading.links_lost -= len(here.links)
@@ -227,11 +220,10 @@ class SequenceReader:
         return sequences
 
     def _skip(self, document: Document) -> list[TokenSequence]:
-        """Count a document without a token, and its links."""
-        links = document.annotation.links if document.annotation is not None else ()
+        links = 0 if document.annotation is None else len(document.annotation.links)
         self.reading.empty += 1
-        self.reading.links += len(links)
-        self.reading.links_lost += len(links)
+        self.reading.links += links
+        self.reading.links_lost += links
         return []
 
     def _count_special(self, ids: list[int]) -> None:
@@ -243,18 +235,13 @@ class SequenceReader:
             self.reading.spelled_token = self.reading.spelled_token or name
 
 
-def _move(offsets: Offsets, by: int) -> Offsets:
-    return [(start - by, stop - by) for start, stop in offsets]
-
-
-def _read_pair_offsets(encoded: Any, prompt: str) -> dict[Where, Offsets]:
+def _read_pair_offsets(encoded: Any, prompt: str) -> dict[Where, list[tuple[int, int]]]:
     """Give the characters of the tokens of either text, (0, 0) for the other's."""
-    sides, ends = encoded.sequence_ids(0), [tuple(pair) for pair in encoded["offset_mapping"]]
-    moved: dict[Where, Offsets] = {"text": _move(ends, len(prompt)), "pair": ends}
-    return {
-        where: [pair if side == number else (0, 0) for side, pair in zip(sides, moved[where], strict=True)]
-        for number, where in enumerate(moved)
-    }
+    offsets: dict[Where, list[tuple[int, int]]] = {"text": [], "pair": []}
+    for side, (start, stop) in zip(encoded.sequence_ids(0), encoded["offset_mapping"], strict=True):
+        offsets["text"].append((start - len(prompt), stop - len(prompt)) if side == 0 else (0, 0))
+        offsets["pair"].append((start, stop) if side == 1 else (0, 0))
+    return offsets
 
 
 def _split_chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:

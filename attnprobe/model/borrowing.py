@@ -8,13 +8,12 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
-from transformers import PreTrainedModel
 
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.embedding import Embedding, choose_prompts, unwrap_sentence_transformer
-from attnprobe.model.folders import OUTSIDE
+from attnprobe.model.locate import OUTSIDE
 from attnprobe.model.private import unwrap_compiled, unwrap_forward
 from attnprobe.model.quantisation import describe_quantisation, silence_packages, unpack_model
 from attnprobe.model.reading.ways import evaluation_mode
@@ -41,9 +40,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
         read = read.get_base_model() if hasattr(read, "get_base_model") else read
     config = getattr(read, "config", None)
     if config is None or not hasattr(config, "model_type"):
-        inside = next((part for part in read.modules() if isinstance(part, PreTrainedModel)), None)
-        there = f"; give the {type(inside).__name__} inside it" if inside is not None else ""
-        raise UsageError(f"The loaded {type(read).__name__} is no model of transformers{there}.")
+        raise UsageError(f"The loaded {type(read).__name__} is no model of transformers.")
     with silence_packages(config):
         unpack_model(read)  # as its first pass would
     quantisation = describe_quantisation(read)
@@ -74,8 +71,7 @@ def _list_active_adapters(model: Any) -> list[str]:
         if kind in OUTSIDE or getattr(config, "is_prompt_learning", False):
             raise UsageError(
                 f"The adapter {name} ({kind}) adds virtual tokens or other parts outside of the base "
-                "model's layers, which attnprobe does not read; give model.get_base_model() to ask the base "
-                "without it."
+                "model's layers, which attnprobe does not read; give model.get_base_model()."
             )
         adapters.append(f"{kind.lower()} {name}")
     switched = [part.disable_adapters for part in model.modules() if hasattr(part, "disable_adapters")]

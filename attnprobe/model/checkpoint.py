@@ -17,7 +17,7 @@ from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.model.embedding import Embedding
-from attnprobe.model.folders import SentenceFolder
+from attnprobe.model.locate import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.quirks import GUESS_PADDING, UnsupportedModelError, make_defaults, reads_both
@@ -92,8 +92,7 @@ class Checkpoint:
     @property
     def removed(self) -> tuple[tuple[int, int], ...]:
         """The heads that its weights lack, as layer and head."""
-        lost = () if self.kept is None else np.argwhere(~self.kept).tolist()
-        return tuple((layer, head) for layer, head in lost)
+        return () if self.kept is None else tuple(map(tuple, np.argwhere(~self.kept).tolist()))
 
     @property
     def runner(self) -> PreTrainedModel:
@@ -231,10 +230,7 @@ def is_cut_short(requested: int | None, checkpoint: Checkpoint) -> bool:
 
 
 def find_tower(model: PreTrainedModel, modality: str) -> str:
-    """Name the submodule that reads one modality only: "" where the whole model is read.
-
-    Whether it really does is for the dry run to find out.
-    """
+    """Name the submodule that reads one modality only, as far as it says; "" where the whole is read."""
     base = strip_head(model)
     if len(list_modalities(type(base))) > 1 and not model.config.is_encoder_decoder:
         for path, part in base.named_modules():

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from attnprobe.errors import UsageError, first_line
-from attnprobe.model.folders import CONFIG, SentenceFolder, is_inside, read_object
+from attnprobe.model.locate import CONFIG, SentenceFolder, is_inside, read_object
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
@@ -51,12 +51,8 @@ def choose_prompts(
     if name == _NO_PROMPT and name not in texts:
         return None, dict.fromkeys(("", *_ROLES), "")
     if name is not None and name not in texts:
-        known = (
-            f"it knows {join_names(list(map(clean, texts)))}, or {_NO_PROMPT}"
-            if texts
-            else "it has no prompts"
-        )
-        raise UsageError(f"--prompt {clean(name)}: {model} has no such prompt; {known}.")
+        known = join_names([clean(text) for text in (*texts, _NO_PROMPT)])
+        raise UsageError(f"--prompt {clean(name)}: {model} has no such prompt; it knows {known}.")
     usual = described.get("default_prompt_name")
     chosen = name or (usual if isinstance(usual, str) and usual in texts else None)
     roles = {role: next(filter(None, map(texts.get, names)), "") for role, names in _ROLES.items()}
@@ -162,7 +158,9 @@ class Embedding:
 
         if len(set(roles)) > 1:
             return torch.cat([self(text[None], [role]) for text, role in zip(states, roles, strict=True)])
-        length = _count_prompt_tokens(self.tokenizer, self.prompts[roles[0] if roles else ""])
+        prompt = self.prompts[roles[0] if roles else ""]
+        ids = list(self.tokenizer(prompt)["input_ids"]) if prompt else []  # with what frames it in front
+        length = len(ids) - (bool(ids) and ids[-1] in self.tokenizer.all_special_ids)
         features = {"token_embeddings": states, "prompt_length": length}
         try:
             for module in self.modules:
@@ -181,12 +179,6 @@ class Embedding:
             "do_lower_case": self.settings.get("do_lower_case") is True,
             **({"unread": self.unread} if self.unread else {"modules": list(self.kinds)}),
         }
-
-
-def _count_prompt_tokens(tokenizer: Any, prompt: str) -> int:
-    """Count the tokens of a prompt with what frames it in front, as sentence-transformers does."""
-    ids = list(tokenizer(prompt)["input_ids"]) if prompt else []
-    return len(ids) - (bool(ids) and ids[-1] in tokenizer.all_special_ids)
 
 
 def unwrap_sentence_transformer(model: Any) -> tuple[Any, Any, bool] | None:

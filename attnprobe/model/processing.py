@@ -13,8 +13,7 @@ from torch import Tensor
 from transformers import AutoFeatureExtractor, AutoImageProcessor
 
 from attnprobe.corpus.media import BOTH, IMAGE, SOUND
-from attnprobe.corpus.tokenizer import Tokenizer
-from attnprobe.corpus.vocabulary import list_ordinary_ids
+from attnprobe.corpus.tokenizer import Tokenizer, list_ordinary_ids
 from attnprobe.errors import AttnprobeError, ModelError, UsageError, first_line
 from attnprobe.model.private import build_processor
 from attnprobe.model.quirks import IMAGE_ENDS, UnsupportedModelError, find_placeholder, find_sound_window
@@ -170,8 +169,7 @@ def load_processor(
             return Processor(IMAGE, eye)
         inner = build_processor(config, {"image_processor": eye, "tokenizer": tokenizer}, folder)
     except Exception as error:
-        plural = {IMAGE: "images", BOTH: "images and text"}.get(modality, modality)
-        reason = f"it holds no processor of {plural} that loads ({first_line(error)})"
+        reason = f"it holds no processor of {modality} that loads ({first_line(error)})"
         raise UnsupportedModelError(name, reason) from error
     placeholder = find_placeholder(config)
     assert placeholder is not None

@@ -8,8 +8,7 @@ import contextlib
 import copy
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.files import name_unfinished
-from attnprobe.model.folders import RECORD, check_free, read_object, weights_error, write_error
+from attnprobe.model.locate import RECORD, check_free, read_object, weights_error, write_error
 from attnprobe.model.private import Conv1D, find_auto_class
 from attnprobe.model.quirks import PROJECTION, REMOVABLE, list_stored_layers
 
@@ -84,11 +83,6 @@ def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrai
         AttnprobeError: When the folder holds no checkpoint, or its files contradict each other.
     """
     folder = Path(folder).expanduser()
-    return _load_stored(folder, str(folder), dtype)
-
-
-def _load_stored(folder: Path, name: str, dtype: torch.dtype | None) -> PreTrainedModel:
-    """Load the class that the configuration names, every weight of it from the folder."""
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     try:
         config = transformers.AutoConfig.from_pretrained(folder, **options)
@@ -99,7 +93,7 @@ def _load_stored(folder: Path, name: str, dtype: torch.dtype | None) -> PreTrain
         if others := {*info["missing_keys"], *info["unexpected_keys"]}:
             raise ValueError(f"{min(others)} is not there, or has no place")
     except Exception as error:
-        raise weights_error(folder, name, error) from error
+        raise weights_error(folder, str(folder), error) from error
     return model.eval()
 
 
@@ -111,28 +105,20 @@ def find_class(config: PreTrainedConfig) -> Any:
 
 def read_pretrained(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
     """Read a model with projections as small as are stored, and what transformers says of its weights."""
-    shrink: Callable[[Any], None] | None = None
-    if _is_physical(folder):
-        shrink = partial(_take_stored_shapes, folder=folder)
-    elif getattr(config, "pruned_heads", None):
-        shrink = partial(_remove_projections, config=config)
-    if shrink is not None:
-        kind = _derive_smaller(find_auto_class(kind, config), shrink)
+    physical = _is_physical(folder)
+    if physical or getattr(config, "pruned_heads", None):
+        architecture: Any = find_auto_class(kind, config)
+
+        class Smaller(architecture):
+            __module__ = architecture.__module__  # whose source transformers reads
+
+            def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
+                super().__init__(config, *arguments, **options)
+                _take_stored_shapes(self, folder) if physical else _remove_projections(self, config)
+
+        Smaller.__name__ = architecture.__name__  # by which it is saved
+        kind = Smaller
     return kind.from_pretrained(folder, config=config, output_loading_info=True, **options)
-
-
-def _derive_smaller(architecture: Any, shrink: Callable[[Any], None]) -> Any:
-    """Derive the architecture with projections that have other shapes as soon as it is built."""
-
-    class Smaller(architecture):
-        __module__ = architecture.__module__  # whose source transformers reads
-
-        def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
-            super().__init__(config, *arguments, **options)
-            shrink(self)
-
-    Smaller.__name__ = architecture.__name__  # by which it is saved
-    return Smaller
 
 
 def _take_stored_shapes(model: PreTrainedModel, folder: Path) -> None:
@@ -184,10 +170,8 @@ def save_pruned(
 ) -> None:
     """Write what ``remove_heads`` made of a checkpoint, with tokenizer and record, whole or not at all.
 
-    Of a model of sentence-transformers, what is beside the transformer is copied. Weights are stored in the
-    shortest type that holds them exactly. What was written is read back and compared before it gets its name.
-    ``keep`` says which heads stayed (layer, head), and ``lacking`` those that there never were; ``record`` is
-    what else the record is to say, in JSON's terms.
+    Weights are stored in the shortest type that holds them exactly, and read back and compared. ``keep`` says
+    which heads stayed (layer, head), ``lacking`` which there never were, ``record`` what else to record.
     """
     target = check_free(folder, overwrite=overwrite)
     facts = {
@@ -213,7 +197,7 @@ def save_pruned(
             if original.sentences is not None:
                 original.sentences.copy_modules(staged)
             (staged / RECORD).write_text(text, encoding="utf-8")
-            back = _load_stored(staged, str(folder), model.dtype).state_dict()
+            back = load_pruned(staged, model.dtype).state_dict()
             given = model.state_dict()
             equal = (torch.equal(back[key], weight.cpu()) for key, weight in given.items() if key in back)
             if back.keys() != given.keys() or not all(equal):

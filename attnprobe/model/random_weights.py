@@ -29,8 +29,6 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
 
     if checkpoint.quantisation:
         raise refuse(f"its weights are quantised ({checkpoint.quantisation})")
-    if checkpoint.kept is not None:
-        raise refuse("it is physically pruned, and its configuration does not say how")
     if list_devices(model):
         raise refuse("it is spread over devices by --device-map")
     try:
@@ -41,12 +39,9 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
         raise refuse(first_line(error)) from error
     drawn, trained = dict(built.named_parameters()), dict(model.named_parameters())
     if any(key not in drawn or drawn[key].shape != weight.shape for key, weight in trained.items()):
-        raise refuse("it has weights that its configuration knows nothing of; merge adapters first")
-    for (
-        key,
-        weight,
-    ) in drawn.items():  # there are new ones, such as a pooler that the model was loaded without
-        like = trained.get(key)
+        raise refuse("it has weights that its configuration knows nothing of (adapters, fewer heads)")
+    for key, weight in drawn.items():
+        like = trained.get(key)  # none of a pooler that the model was loaded without
         weight.data = weight.data.to(model.device, model.dtype) if like is None else weight.data.to(like)
     for buffer in built.buffers():
         buffer.data = buffer.data.to(model.device)

@@ -51,7 +51,13 @@ def remove_heads(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: b
         try:
             for layer, numbers, stays in zip(projections, present, keep, strict=True):
                 (_shrink_layer if physical else _zero_heads)(smaller.body, layer, stays[list(numbers)])
-            difference = _compare_with_gates(smaller, checkpoint, keep, present)
+            inputs = draw_probe_inputs(checkpoint)
+            with gate_attention(checkpoint.body, present=present) as gates:
+                gates.set(torch.from_numpy(keep).to(checkpoint.body.device, checkpoint.body.dtype)[None])
+                expected = checkpoint.forward(inputs)
+            with evaluation_mode(smaller.body):
+                states = smaller.forward(inputs)
+            difference = relative_difference(states, expected) if states.shape == expected.shape else inf
             if not difference <= _TOLERANCE[checkpoint.body.dtype.itemsize]:
                 reason = f"it differs from the head mask by {difference:.1e}"
         except Exception as error:  # whatever a model does with fewer heads than it counts on
@@ -92,15 +98,3 @@ def _select(linear: Any, kept: Tensor, dim: int) -> None:
             values = nn.Parameter(values.index_select(dim, places), requires_grad=values.requires_grad)
             setattr(linear, name, values)
     linear.out_features, linear.in_features = linear.weight.shape
-
-
-def _compare_with_gates(
-    smaller: Checkpoint, original: Checkpoint, keep: NDArray[np.bool_], present: Sequence[Sequence[int]]
-) -> float:
-    inputs = draw_probe_inputs(original)
-    with gate_attention(original.body, present=present) as gates:
-        gates.set(torch.from_numpy(keep).to(original.body.device, original.body.dtype)[None])
-        expected = original.forward(inputs)
-    with evaluation_mode(smaller.body):
-        states = smaller.forward(inputs)
-    return relative_difference(states, expected) if states.shape == expected.shape else inf

@@ -1,7 +1,6 @@
 """Task heads, and reading a model with the first whose weights are there in full; with an adapter merged."""
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,8 +11,7 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import ModelError, UsageError, first_line
-from attnprobe.model.folders import weights_error
-from attnprobe.model.locate import CheckpointFiles
+from attnprobe.model.locate import CheckpointFiles, weights_error
 from attnprobe.model.private import list_tied_weights
 from attnprobe.model.pruning import find_class, read_pretrained
 from attnprobe.model.quantisation import (
@@ -25,8 +23,6 @@ from attnprobe.model.quantisation import (
 from attnprobe.model.quirks import LONE_ENCODERS, MASKED_CLASSES, TRANSLATION_CLASSES
 from attnprobe.table.cells import clean
 
-#: Seed of heads that are made up on demand.
-_SEED = 0
 #: Weights of the base model that no attention depends on and many checkpoints lack.
 _OPTIONAL_WEIGHTS = "pooler"
 
@@ -117,11 +113,10 @@ def read_weights(
     assert base is not None  # without a head, what goes wrong is raised
     needed = base.needed
     if needed:
-        with torch.device("meta"):  # loading forgets what training leaves alone
+        with torch.device("meta"):  # loading forgets what training leaves alone, such as sinusoids
             new = type(base.model)(base.model.config)
-        untrained = {key for key, weight in new.named_parameters() if not weight.requires_grad} & {*needed}
-        other = read(None, seed=_SEED + 1) if untrained else None
-        needed = [key for key in needed if key not in untrained or not _is_computed(key, base, other)]
+        fixed = {key for key, weight in new.named_parameters() if not weight.requires_grad}
+        needed = [key for key in needed if key not in fixed or not base.model.get_parameter(key).std()]
     if not needed:
         return base
     for head in dict.fromkeys((*stated, CAUSAL_LM, MASKED_LM, SEQ2SEQ)):
@@ -138,20 +133,11 @@ def read_weights(
     )
 
 
-def _is_computed(key: str, base: Weights, other: Weights | None) -> bool:
-    """Tell whether a weight is computed, such as sinusoids: another seed gives the same, not one number."""
-    weight = base.model.get_parameter(key)
-    same = other is not None and torch.equal(weight, other.model.get_parameter(key))
-    return same and bool((weight != weight.flatten()[0]).any())
-
-
 def read_model(
     folder: Path,
     name: str,
     config: PreTrainedConfig,
     head: TaskHead | None,
-    *,
-    seed: int = _SEED,
     **options: Any,
 ) -> Weights | None:
     """Read a model in the class of one head, whatever weights it lacks; None where there is no such class."""
@@ -162,7 +148,7 @@ def read_model(
         kind = find_class(config) or kind
     try:
         with torch.random.fork_rng(), silence_packages(config):
-            torch.manual_seed(seed)
+            torch.manual_seed(0)
             model, info = read_pretrained(kind, folder, config, **options)
             unpack_model(model)
     except Exception as error:
@@ -183,8 +169,6 @@ _TASKS = {
     "CAUSAL_LM": CAUSAL_LM,
     "SEQ_2_SEQ_LM": SEQ2SEQ,
 }
-#: How peft names the model inside its own.
-_INSIDE = "base_model.model."
 
 
 def read_with_adapter(
@@ -204,16 +188,16 @@ def read_with_adapter(
 
     base = files.base
     assert base is not None  # or there would be no adapter
-    name, trained_on, kind = files.label, clean(base.name), clean(str(files.adapter.get("peft_type")))
-    if kind not in peft.PeftType.__members__:
-        raise ModelError(f"This peft knows no adapters of the kind {kind}, as {name} is; update peft.")
+    name, trained_on = files.label, clean(base.name)
     try:
         tensors = peft.load_peft_weights(str(files.folder), device="cpu")
     except Exception as error:
         reason = first_line(error)
         raise ModelError(f"The weights of the adapter {name} can't be loaded: {reason}.") from error
-    saved = {key.removeprefix(_INSIDE): tensor for key, tensor in tensors.items()}
-    head = _find_adapted_head(files.adapter)
+    saved = {key.removeprefix("base_model.model."): tensor for key, tensor in tensors.items()}
+    trained_in = files.adapter.get("auto_mapping")
+    class_name = str(trained_in.get("base_model_class")) if isinstance(trained_in, dict) else ""
+    head = _TASKS.get(str(files.adapter.get("task_type")), find_head(class_name))
     if head is not None:
         _take_labels(config, head, saved)
     weights = read_model(base.folder, base.name, config, head, **options)
@@ -236,8 +220,7 @@ def read_with_adapter(
         )
     try:
         with warnings.catch_warnings(action="ignore"), torch.random.fork_rng():
-            # With no memory for what the description says and the file does not hold.
-            model: Any = weights.model
+            model: Any = weights.model  # low_cpu_mem_usage: no memory for what the file does not hold
             adapted = peft.PeftModel.from_pretrained(model, str(files.folder), low_cpu_mem_usage=True)
             placed = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
             if any(key not in tensors or tensors[key].shape != made.shape for key, made in placed.items()):
@@ -249,13 +232,6 @@ def read_with_adapter(
             "it was trained on with --base."
         ) from error
     return Weights(merged, usable, missing, weights.unused)
-
-
-def _find_adapted_head(described: Mapping[str, Any]) -> TaskHead | None:
-    """Find the head with which an adapter was trained: by its task, or by the class of its base."""
-    trained_in = described.get("auto_mapping")
-    name = str(trained_in.get("base_model_class")) if isinstance(trained_in, dict) else ""
-    return _TASKS.get(str(described.get("task_type")), find_head(name))
 
 
 def _take_labels(config: PreTrainedConfig, head: TaskHead, saved: dict[str, Any]) -> None:

@@ -86,7 +86,7 @@ def parse_revisions(revisions: str | Sequence[str] | None, revision: str | None 
 
 def pair_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tuple[str, str]]:
     """Pair the one model there is with each revision."""
-    from attnprobe.model.folders import DEMO
+    from attnprobe.model.locate import DEMO
 
     if len(models) != 1 or not isinstance(models[0], str | Path):
         raise UsageError("--revisions are those of one MODEL; name one, or leave them out.")

@@ -230,21 +230,3 @@ class TestSpelledOut:
             (sequence,), reader = read(tiny, [pair], 40)
             assert sequence.ids == tiny(*pair)["input_ids"]
             assert reader.reading.spelled == 1
-
-
-class TestWithoutUnknown:
-    """A tokenizer that has no token for what it doesn't know."""
-
-    @pytest.mark.parametrize(
-        "model",
-        [
-            models.WordPiece({"a": 0, "b": 1, "[PAD]": 2}, unk_token="[UNK]"),
-            models.Unigram([("a", 0.0), ("b", 0.0)], unk_id=None),
-        ],
-    )
-    def test_refused(self, model: Any):
-        fast = RawTokenizer(model)
-        fast.pre_tokenizer = pre_tokenizers.Whitespace()
-        reader = SequenceReader(PreTrainedTokenizerFast(tokenizer_object=fast, pad_token="[PAD]"), 8)
-        with pytest.raises(AttnprobeError, match=r"no token for, and its vocabulary lacks .*UNK"):
-            list(reader.read([Document("a b"), Document("a snowman")]))

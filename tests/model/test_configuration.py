@@ -86,3 +86,13 @@ def test_names_that_lead_nowhere(tmp_path, name, options, said):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(AttnprobeError, match=re.escape(said)):
         load_checkpoint(str(tmp_path / "loop") if name == "LOOP" else name, LoadOptions(**options))
+
+
+@pytest.mark.parametrize("left", [[], ["tokenizer_config.json"]])
+def test_what_transformers_makes_up_is_no_tokenizer(saved, tmp_path, left):
+    for name in ("config.json", "model.safetensors", *left):
+        shutil.copy(saved("bert") / name, tmp_path / name)
+    if left:
+        (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    with pytest.raises(AttnprobeError, match=r"no tokenizer that loads \(such as .* copy the files"):
+        load_checkpoint(str(tmp_path))

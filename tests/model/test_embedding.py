@@ -18,9 +18,8 @@ from attnprobe import AttnprobeError, AttnprobeWarning
 from attnprobe.corpus.document import Document
 from attnprobe.intervention.objectives.embeddings import embed
 from attnprobe.model import embedding, load
-from attnprobe.model.folders import is_inside, read_sentence_folder
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.locate import LoadOptions, locate
+from attnprobe.model.locate import LoadOptions, is_inside, locate, read_sentence_folder
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
@@ -119,9 +118,9 @@ class TestTexts:
 
     def test_an_unknown_prompt(self, folder, saved, monkeypatch):
         monkeypatch.setattr(load, "read_weights", None)  # nothing is loaded
-        with pytest.raises(AttnprobeError, match=r"no such prompt; it knows query and passage, or none"):
+        with pytest.raises(AttnprobeError, match=r"no such prompt; it knows query, passage and none"):
             attnprobe.census(str(folder), TEXTS, prompt="question")
-        with pytest.raises(AttnprobeError, match=r"bert has no such prompt; it has no prompts"):
+        with pytest.raises(AttnprobeError, match=r"bert has no such prompt; it knows none"):
             attnprobe.census(str(saved("bert")), TEXTS, prompt="query")
 
     def test_a_short_window(self, make, saved):
@@ -148,7 +147,7 @@ class TestTexts:
         """It scores two texts, and embeds none."""
         change(folder, place, **stated)
         assert (measure(folder)[0]["entropy"] == measure(saved("bert"))[0]["entropy"]).all()
-        with pytest.raises(AttnprobeError, match="has no such prompt; it has no prompts"):
+        with pytest.raises(AttnprobeError, match="has no such prompt; it knows none"):
             load_checkpoint(str(folder), LoadOptions(prompt="query"))
 
 

@@ -79,7 +79,7 @@ class TestWrappers:
 
     def test_what_is_no_model_of_transformers(self, tiny):
         model, tokenizer = tiny("bert")
-        with pytest.raises(AttnprobeError, match=r"Sequential is no model of .*; give the BertModel inside"):
+        with pytest.raises(AttnprobeError, match=r"Sequential is no model of transformers"):
             attnprobe.census(torch.nn.Sequential(model), TEXTS, tokenizer=tokenizer)
         with pytest.raises(AttnprobeError, match=r"The loaded Linear is no model of transformers\."):
             attnprobe.census(torch.nn.Linear(2, 2), TEXTS, tokenizer=tokenizer)

@@ -27,8 +27,8 @@ from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.projections import find_projections
 from attnprobe.model.check.trace import relative_difference
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.folders import check_free
 from attnprobe.model.load import load_checkpoint
+from attnprobe.model.locate import check_free
 from attnprobe.model.pruning import RECORD, load_pruned, save_pruned
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import gate_attention
@@ -241,7 +241,7 @@ class TestWritten:
         [
             (PreTrainedTokenizerFast, "save_pretrained", OSError(28, "No space left on device")),
             (BertForSequenceClassification, "save_pretrained", SafetensorError("No space left on device")),
-            ("attnprobe.model.pruning", "_load_stored", OSError(28, "No space left on device")),
+            ("attnprobe.model.pruning", "load_pruned", OSError(28, "No space left on device")),
         ],
         ids=["tokenizer", "weights", "read back"],
     )
@@ -266,7 +266,7 @@ class TestWritten:
         def interrupt(*_: Any, **__: Any):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("attnprobe.model.pruning._load_stored", interrupt)
+        monkeypatch.setattr("attnprobe.model.pruning.load_pruned", interrupt)
         with pytest.raises(KeyboardInterrupt):
             save(classifier, folder, physical=physical, keep=np.ones((3, 4), bool), overwrite=True)
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -315,7 +315,7 @@ class TestDestination:
         assert tried == [tmp_path]
 
     def test_read_back_otherwise(self, classifier: Checkpoint, tmp_path: Path, monkeypatch: Any):
-        monkeypatch.setattr("attnprobe.model.pruning._load_stored", lambda *_, **__: classifier.model)
+        monkeypatch.setattr("attnprobe.model.pruning.load_pruned", lambda *_, **__: classifier.model)
         refuses(lambda: save(classifier, tmp_path / "x", physical=False), "reads other weights back")
         assert not list(tmp_path.iterdir())
 
