@@ -43,7 +43,7 @@ def load_checkpoint(
     spread: dict[str, Any] = {} if options.device_map is None else {"device_map": options.device_map}
     if spread and options.device != "auto":
         raise UsageError(f"--device-map spreads the model; leave out --device {options.device}.")
-    if spread and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if spread and os.environ.get("WORLD_SIZE", "1") != "1":
         raise UsageError("--device-map takes all devices for one process; start it without torchrun.")
     device = _find_device(options.device)
     transformers.logging.set_verbosity_error()
