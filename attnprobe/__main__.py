@@ -11,7 +11,7 @@ def main() -> None:
     words = sys.argv[1:]
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # the shell closed it
-            setattr(sys, name, open(os.devnull, "w"))
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: PTH123, SIM115 - until the end
     stopping.listen(words)
     from attnprobe.cli.app import run
     from attnprobe.model import lean
