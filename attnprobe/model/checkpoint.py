@@ -92,7 +92,8 @@ class Checkpoint:
     @property
     def removed(self) -> tuple[tuple[int, int], ...]:
         """The heads that its weights lack, as layer and head."""
-        return () if self.kept is None else tuple(map(tuple, np.argwhere(~self.kept).tolist()))
+        lost: Any = () if self.kept is None else np.argwhere(~self.kept).tolist()
+        return tuple(map(tuple, lost))
 
     @property
     def runner(self) -> PreTrainedModel:

@@ -41,9 +41,7 @@ def choose_prompts(
 ) -> tuple[str | None, dict[str, str]]:
     """Choose the prompt of a name, or what ``encode`` puts before texts by itself; "none" for none at all.
 
-    Returns:
-        The name, None for no prompt; and the prompts of texts "", of each "query", and of each "document":
-        those that are called so, as of ``encode_query`` and ``encode_document``, or the one named (queries).
+    Returns its name, and the prompts of texts "", of each "query" and of each "document".
     """
     listed = described.get("prompts")
     listed = listed.items() if isinstance(listed, Mapping) else ()
@@ -100,9 +98,8 @@ class Embedding:
             names = ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
             settings = {key: getattr(first, key, None) for key in names}
         lone = bool(config.is_encoder_decoder) and config.model_type in EMBEDDING_ENCODERS
-        unread = unread or _find_unread(kinds, settings)
-        if config.is_encoder_decoder and not (lone or unread):
-            unread = "it pools what a decoder beside an encoder gives"
+        beside = "it pools what a decoder beside an encoder gives" * (config.is_encoder_decoder and not lone)
+        unread = unread or _find_unread(kinds, settings) or beside
         chosen = choose_prompts(described, prompt, checkpoint.name)
         embedding = cls(source, kinds, settings, described, unread, tokenizer, *chosen)
         remark = f"the attention of its transformer is read, but its embeddings are not: {unread}"

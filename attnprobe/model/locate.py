@@ -398,11 +398,7 @@ def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
 
 
 def find_run(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:
-    """Find the checkpoints of a training run, each a name and a revision, or None for that of the options.
-
-    Raises:
-        UsageError: When their shapes or their tokenizers differ.
-    """
+    """Find the checkpoints of a training run, of one shape: a name, and a revision or that of the options."""
     first, *others = checkpoints = [
         locate(name, replace(options, revision=revision or options.revision), weights=False)
         for name, revision in run

@@ -43,13 +43,14 @@ def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] |
     """Read which heads the weights of a checkpoint have, (layer, head); None where they have all."""
     if _is_physical(folder):
         record: Any = read_object(folder / RECORD)
-        with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):  # whatever a file may say
+        with contextlib.suppress(
+            IndexError, KeyError, TypeError, ValueError, OverflowError
+        ):  # whatever a file may say
             counts, removed = record["kept_per_layer"], record["removed"]
             heads = counts[0] + sum(layer == 0 for layer, _ in removed)
             if heads <= _MOST_HEADS:
                 kept = np.ones((len(counts), heads), bool)
-                for layer, head in removed:
-                    kept[layer, head] = False
+                kept[tuple(np.array(removed, int).reshape(-1, 2).T)] = False
                 if kept.sum(1).tolist() == counts:
                     return kept
         raise ModelError(

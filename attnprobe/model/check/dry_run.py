@@ -169,7 +169,7 @@ def _inspect_way(
     if isinstance(checkpoint.processor, SeeingProcessor):
         image = checkpoint.processor.is_image(inputs["input_ids"])[0]
         counted = f"{int(image.sum())} of {len(image)} tokens stand for the image"
-        evidence.append(f"{counted}{', which see each other' * joined}; {checkpoint.processor.described}")
+        evidence.append(f"{counted}{', which see each other' * joined}")
     architecture = Architecture(
         model_type=name,
         layers=len(maps),
