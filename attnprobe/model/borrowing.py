@@ -1,5 +1,6 @@
 """A model that comes loaded, or is being trained: unwrapped, read by one thread, given back as it was."""
 
+import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -16,7 +17,7 @@ from transformers import TrainerCallback
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, UsageError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.embedding import Embedding, choose_prompts, unwrap_sentence_transformer
+from attnprobe.model.embedding import Embedding, choose_prompts
 from attnprobe.model.locate import OUTSIDE
 from attnprobe.model.private import unwrap_compiled, unwrap_forward
 from attnprobe.model.quantisation import describe_quantisation, unpack_model
@@ -31,10 +32,14 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     name ends in those of the active adapters, as in "bert-base-uncased + lora default".
     """
     whole = _strip_wrappers(model)
-    parts = unwrap_sentence_transformer(whole)
-    inner, theirs, scores_pairs = parts or (whole, None, False)
+    inner, theirs, embeds, scores_pairs = whole, None, False, False
+    package: Any = sys.modules.get("sentence_transformers")
+    if package is not None and isinstance(whole, package.SentenceTransformer | package.CrossEncoder):
+        first = next(whole.children(), None)
+        inner, theirs = getattr(first, "auto_model", whole), getattr(first, "tokenizer", None)
+        scores_pairs = isinstance(whole, package.CrossEncoder)
+        embeds = not scores_pairs
     read = _strip_wrappers(inner)
-    embeds = parts is not None and not scores_pairs
     if not embeds:
         choose_prompts({}, prompt, "the loaded model")
     adapters: list[str] = []

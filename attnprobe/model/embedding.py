@@ -5,7 +5,6 @@ Torch is imported where a vector is made, so that a prompt that is not there is 
 
 import copy
 import math
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -176,16 +175,6 @@ class Embedding:
             "do_lower_case": self.settings.get("do_lower_case") is True,
             **({"unread": self.unread} if self.unread else {"modules": list(self.kinds)}),
         }
-
-
-def unwrap_sentence_transformer(model: Any) -> tuple[Any, Any, bool] | None:
-    """Find the transformer in a loaded model, its tokenizer, and whether it scores pairs; or None."""
-    package = sys.modules.get("sentence_transformers")
-    if package is None or not isinstance(model, package.SentenceTransformer | package.CrossEncoder):
-        return None
-    first = next(model.children(), None)
-    scores_pairs = isinstance(model, package.CrossEncoder)
-    return getattr(first, "auto_model", model), getattr(first, "tokenizer", None), scores_pairs
 
 
 def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any]) -> str:

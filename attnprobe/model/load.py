@@ -66,7 +66,7 @@ def load_checkpoint(
     if files.base is None:
         weights = read_weights(base.folder, name, config, heads, force=force_head, **how)
     else:
-        weights = read_with_adapter(files, config, heads, force=force_head, **how)
+        weights = read_with_adapter(files, config, heads, **how)
     model: Any = weights.model
     model = (model if spread else model.to(device)).eval().requires_grad_(False)
     vars(model.config).pop("pruned_heads", None)  # which are on record as ours are
@@ -75,9 +75,8 @@ def load_checkpoint(
         if not weight.is_meta and not find_packing(weight) and not bool(torch.isfinite(weight).all()):
             raise ModelError(f"{name}: the weight {key} holds NaN or infinite numbers.")
     quantisation = describe_quantisation(model)
-    facts = {"model_type": config.model_type, "dtype": options.dtype}
-    facts["trust_remote_code"] = options.trust_remote_code
-    origin = {**files.origin, **facts, **files.hashes}
+    origin = {**files.origin, "model_type": config.model_type, "dtype": options.dtype}
+    origin |= {"trust_remote_code": options.trust_remote_code, **files.hashes}
     if files.base is not None:
         kind = clean(str(files.adapter.get("peft_type")))
         origin |= {"adapter": kind, "base": {**base.origin, **base.hashes}}
@@ -109,7 +108,6 @@ def load_checkpoint(
 
 
 def _find_device(name: str) -> torch.device:
-    """Resolve "auto" and refuse devices that are not there."""
     if name == "auto":
         if torch.cuda.is_available():
             # Each process that torchrun starts on a machine takes a GPU of its own.

@@ -123,10 +123,6 @@ class SeeingProcessor:
         whole = inputs["input_ids"].shape
         return {name: value[:, :length] if value.shape == whole else value for name, value in inputs.items()}
 
-    def keeps_both(self, ids: Tensor, length: int) -> bool:
-        """Tell whether a sequence (position,) that is cut keeps all of its image, and a token of its text."""
-        return not bool(self.is_image(ids)[length - 1 :].any())  # other tokens may lie between its rows
-
     def noise(self, number: int) -> dict[str, Tensor]:
         """Prepare noise with a text of a few tokens, drawn from a seed."""
         inputs = self(_draw_noise(number, _SIZE), _TEXT)

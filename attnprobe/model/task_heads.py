@@ -12,7 +12,7 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.errors import ModelError, UsageError, first_line
+from attnprobe.errors import ModelError, first_line
 from attnprobe.model.locate import CheckpointFiles, weights_error
 from attnprobe.model.private import list_tied_weights
 from attnprobe.model.pruning import find_class, read_pretrained
@@ -165,12 +165,7 @@ _TASKS = {
 
 
 def read_with_adapter(
-    files: CheckpointFiles,
-    config: PreTrainedConfig,
-    wanted: tuple[TaskHead, ...] = (),
-    *,
-    force: bool = False,
-    **options: Any,
+    files: CheckpointFiles, config: PreTrainedConfig, wanted: tuple[TaskHead, ...] = (), **options: Any
 ) -> Weights:
     """Read a base in the class in which an adapter was trained, and merge it; a head is never made up.
 
@@ -199,22 +194,13 @@ def read_with_adapter(
                 config.num_labels = labels.pop()
     weights = read_model(base.folder, base.name, config, head, **options)
     if weights is None or weights.needed:
-        raise ModelError(
-            f"The base {trained_on} of the adapter {name} lacks weights of its encoder; numbers from freshly "
-            "initialised weights would mean nothing."
-        )
+        raise ModelError(f"The base {trained_on} of the adapter {name} lacks weights of its encoder.")
     if describe_quantisation(weights.model):
         raise ModelError(
-            f"The base {trained_on} of {name} is quantised, and an adapter can't be merged into it; name its "
-            "base in full precision with --base."
+            f"The base {trained_on} of {name} is quantised; name it in full precision with --base."
         )
     missing = tuple(key for key in weights.missing if key not in saved)
     usable = head if head in wanted and not missing else None
-    if force and usable is None:
-        raise UsageError(
-            f"{name} is an adapter that was trained without that head, and none can be made up for it; leave "
-            "out --force-head."
-        )
     try:
         with warnings.catch_warnings(action="ignore"), torch.random.fork_rng():
             model: Any = weights.model  # low_cpu_mem_usage: no memory for what the file does not hold
