@@ -34,24 +34,15 @@ class Grid:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which queries attend to which keys, in a batch of equally long sequences.
-
-    Attributes:
-        keys: The tokens that are attended to; the same object as ``queries`` in self-attention.
-        causal: Whether a query sees itself and what comes before it, as in decoders, instead of every key.
-        placed: Whether the order of tokens says where they are.
-        annotations: Of each sequence, or None; empty where nothing is needed of them.
-        shifted: Whether the queries are those of a decoder beside an encoder, which predicts each token one
-            place before it reads it.
-    """
+    """Which queries attend to which keys, in a batch of equally long sequences."""
 
     queries: TokenFeatures
-    keys: TokenFeatures
-    causal: bool = False
+    keys: TokenFeatures  # the same object as ``queries`` in self-attention
+    causal: bool = False  # a query sees itself and what comes before it, as in decoders, not every key
     grid: Grid | None = None
-    placed: bool = True
-    annotations: tuple[TokenAnnotation | None, ...] = ()
-    shifted: bool = False
+    placed: bool = True  # the order of tokens says where they are
+    annotations: tuple[TokenAnnotation | None, ...] = ()  # of each sequence; empty where none is needed
+    shifted: bool = False  # as in a decoder beside an encoder, each token is predicted one place before
 
     @classmethod
     def of(cls, tokens: TokenFeatures, **options: Any) -> "Layout":

@@ -14,18 +14,11 @@ if TYPE_CHECKING:  # readers of text need no torch
 
 @dataclass(frozen=True)
 class Modalities:
-    """What else is known about the tokens (batch, position) of an image and a text that are read together.
+    """What else is known about the tokens (batch, position) of an image and a text that are read together."""
 
-    Attributes:
-        image: The tokens that stand for the image.
-        asking: Tokens that count as queries.
-        sees: The last position that each token sees in a decoder: itself, or the end of its image where the
-            tokens of an image see each other.
-    """
-
-    image: Tensor
-    asking: Tensor
-    sees: Tensor
+    image: Tensor  # tokens that stand for the image
+    asking: Tensor  # tokens that count as queries
+    sees: Tensor  # the last position that each sees in a decoder: itself, or the end of its image
 
     @property
     def ahead(self) -> Tensor:
@@ -40,28 +33,19 @@ class TokenFeatures:
     """What is known about the tokens of a batch of equally long sequences.
 
     Every attribute is a tensor (batch, position), boolean where nothing else is said.
-
-    Attributes:
-        first: The leading special token ([CLS], <s>, or the model's own).
-        separator: [SEP], </s>, or the model's own.
-        punctuation: Ordinary tokens that are nothing but punctuation; ``other`` are all others.
-        rare: Which part of an ordinary token counts as rare in its corpus, 0 to 1, float32.
-        kept: Tokens that count as queries and keys; all of them, unless content only.
-        rank: How many types of the corpus are more frequent, so that equals share a rank; -1 for
-            special tokens, which are not candidates.
-        order: A place of its own for each type, in the order of ranks; -1 for special tokens.
-        mixed: What is known beside where an image and a text are read together.
     """
 
-    first: Tensor
-    separator: Tensor
-    punctuation: Tensor
-    other: Tensor
-    rare: Tensor
-    kept: Tensor
-    rank: Tensor
-    order: Tensor
-    mixed: Modalities | None = field(default=None, kw_only=True)
+    first: Tensor  # the leading special token ([CLS], <s>, or the model's own)
+    separator: Tensor  # [SEP], </s>, or the model's own
+    punctuation: Tensor  # ordinary tokens that are nothing but punctuation
+    other: Tensor  # all other ordinary tokens
+    rare: Tensor  # which part of an ordinary token counts as rare in its corpus, 0 to 1, float32
+    kept: Tensor  # tokens that count as queries and keys; all of them, unless content only
+    rank: Tensor  # how many types of the corpus are more frequent; -1 for special tokens, no candidates
+    order: Tensor  # a place of its own for each type, in the order of ranks; -1 for special tokens
+    mixed: Modalities | None = field(
+        default=None, kw_only=True
+    )  # where an image and a text are read together
 
     #: The features on which a block measures attention mass, in the order of the kernel.
     MASSES = ("first", "separator", "punctuation", "other", "rare")
@@ -81,7 +65,7 @@ class TokenFeatures:
 
     @cached_property
     def segments(self) -> Tensor:
-        """Which text of a sequence each token is of, from 0; a separator is of the text that it ends.
+        """Which text of a sequence each token is of, from 0; a separator, of that which it ends.
 
         Of two separators side by side, as RoBERTa has them, the second begins the next text.
         """
@@ -166,32 +150,19 @@ class TokenAnswers(NamedTuple):
 
 
 class TokenAnnotation(NamedTuple):
-    """The words of a sequence, the links between them, their labels and the answers, by tokens.
+    """The words of a sequence, the links between them, their labels and the answers, by tokens."""
 
-    Attributes:
-        words: The words among the queries.
-        links: The links whose ends are all there.
-        keys: The words among the keys, if they are others than those among the queries.
-        number: Where words are known by their numbers, that of their document among all that are read.
-        same: Whether ``keys`` are the words of the same text, in the same order.
-        cut: Whether words of the text are not in the sequence, which holds a part of it.
-        second: The position at which the second of two texts begins; 0 for one text.
-        numbered: Each word of the document by its number, if they have some; None for one not there whole.
-        forms: For each word, a number for its spelling; empty where that is not known.
-        parts_of_speech: For each word, such as NOUN; "" where it is not known, and empty where none is.
-    """
-
-    words: tuple[TokenSpan, ...] = ()
-    links: tuple[TokenLink, ...] = ()
+    words: tuple[TokenSpan, ...] = ()  # among the queries
+    links: tuple[TokenLink, ...] = ()  # whose ends are all there
     tags: tuple[TokenTag, ...] = ()
     answers: TokenAnswers | None = None
-    keys: tuple[TokenSpan, ...] | None = None
-    number: int | None = None
-    same: bool = False
-    cut: bool = False
-    second: int = 0
-    numbered: tuple[TokenSpan | None, ...] = ()
-    forms: tuple[int, ...] = ()
+    keys: tuple[TokenSpan, ...] | None = None  # the words among the keys, if they are others
+    number: int | None = None  # of the document among all that are read, where words are numbered
+    same: bool = False  # ``keys`` are the words of the same text, in the same order
+    cut: bool = False  # the sequence holds a part of the text
+    second: int = 0  # the position at which the second of two texts begins
+    numbered: tuple[TokenSpan | None, ...] = ()  # words of the document by number; None if not there whole
+    forms: tuple[int, ...] = ()  # for each word, a number for its spelling
     key_forms: tuple[int, ...] = ()
-    parts_of_speech: tuple[str, ...] = ()
+    parts_of_speech: tuple[str, ...] = ()  # for each word, such as NOUN; "" where it is not known
     key_parts_of_speech: tuple[str, ...] = ()

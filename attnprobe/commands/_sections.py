@@ -13,8 +13,8 @@ from attnprobe.commands.correlate import correlate, measure_domains
 from attnprobe.commands.intervene import importance, prune
 from attnprobe.commands.links import coreference, links, syntax
 from attnprobe.commands.roles import roles
-from attnprobe.corpus.order import select
 from attnprobe.corpus.source import OpenSource
+from attnprobe.corpus.store import select
 from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.files import write_together
 from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.document import POSSIBLE, Annotation, Document, Link, Span, Where
-from attnprobe.corpus.streams import decode_lines, open_file, shorten, strip_ends
+from attnprobe.corpus.streams import decode_lines, explain_errors, open_file, shorten, strip_ends
 from attnprobe.errors import DataError
 
 #: The label of a link that an alignment has to have.
@@ -19,12 +19,9 @@ _LINK = re.compile(r"(\d{1,9})(-|p|\?)(\d{1,9})")
 
 def read_lines(path: Path) -> Iterator[str]:
     """Give the lines of a file, blank ones too, without their ends; what is no file is refused at once."""
-    try:
-        there = path.exists() and not path.is_dir()
-    except (OSError, ValueError):  # a name too long, or with a NUL in it
-        there = False
-    if not there:
-        raise DataError(f"There is no file {path}; check the path.")
+    with explain_errors(str(path)):  # such as a name that is too long
+        if not path.exists() or path.is_dir():
+            raise DataError(f"There is no file {path}; check the path.")
 
     def read() -> Iterator[str]:
         with open_file(path, str(path)) as stream:
@@ -47,7 +44,7 @@ def _pair_lines(
 
 
 def read_parallel(source: Path, target: Path) -> Iterator[Document]:
-    """Read two files of parallel texts, a text a line; the text of the second is the label."""
+    """Read two files of texts, a text a line; that of the second is the label."""
     pairs = _pair_lines(read_lines(source), read_lines(target), (str(source), str(target)))
     return (Document(text, label=other) for text, other in pairs)
 
@@ -78,6 +75,8 @@ def align_documents(
         Koehn (2004), Pharaoh; the format is written by fast_align, eflomal and awesome-align.
     """
     for number, (document, line) in enumerate(_pair_lines(documents, lines, (texts, name))):
+        if not isinstance(line, str):
+            raise DataError(f"Alignments are strings such as '0-0 1-2', not of type {type(line).__name__}.")
         if not isinstance(document.pair or document.label, str):
             raise DataError(
                 f"Pair {number + 1} of {texts} has one text alone; name the other with --target-column, or "
@@ -91,10 +90,7 @@ def align_documents(
 def align_document(
     document: Document, line: str, where: str, *, one_based: bool | None = None
 ) -> Document | None:
-    """Give a pair of texts its words and alignment; None where a text is blank.
-
-    ``one_based``: whether words count from 1; None where they count from 0, and nobody can say otherwise.
-    """
+    """Give a pair of texts its words and alignment; None where a text is blank."""
     side: Where = "target" if document.pair is None else "pair"
     second = str(document.label if document.pair is None else document.pair)
     texts: tuple[tuple[Where, str], ...] = (("text", document.text), (side, second))
@@ -130,23 +126,12 @@ def read_as_pairs(documents: Iterable[Document]) -> Iterator[Document]:
         return replace(span, where="pair") if span.where == "target" else span
 
     for document in documents:
+        known = document.annotation
         if document.pair is None and isinstance(document.label, str):
-            known = document.annotation or Annotation()
-            words = tuple(map(move, known.words))
-            links = tuple(
-                replace(link, source=move(link.source), target=move(link.target)) for link in known.links
-            )
-            annotation = document.annotation and replace(known, words=words, links=links)
-            document = replace(document, pair=document.label, label=None, annotation=annotation)  # noqa: PLW2901
+            if known is not None:
+                links = [
+                    replace(one, source=move(one.source), target=move(one.target)) for one in known.links
+                ]
+                known = replace(known, words=tuple(map(move, known.words)), links=tuple(links))
+            document = replace(document, pair=document.label, label=None, annotation=known)  # noqa: PLW2901
         yield document
-
-
-def list_lines(alignments: Any) -> list[str]:
-    """Take lines that a program holds, or refuse what is none."""
-    lines = list(alignments) if isinstance(alignments, Iterable) else [alignments]
-    if wrong := [line for line in lines if not isinstance(line, str)]:
-        raise DataError(
-            f"Alignments are the path of a file, or a string such as '0-0 1-2' for each pair, not of type "
-            f"{type(wrong[0]).__name__}."
-        )
-    return lines

@@ -18,7 +18,7 @@ from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import Modalities, TokenAnnotation, TokenFeatures
 from attnprobe.corpus.document import Label
 from attnprobe.corpus.store import SequenceStore, shuffle_tokens
-from attnprobe.corpus.vocabulary import Rarity, TokenKinds
+from attnprobe.corpus.tokenizer import Rarity, TokenKinds
 from attnprobe.errors import DataError
 from attnprobe.sums.documents import in_second_half
 
@@ -165,12 +165,9 @@ class Batch:
         return len(self) * (self.length + (0 if self.targets is None else self.targets.length))
 
     def lay_out(self, kind: Kind | int, queries: int, keys: int) -> Layout:
-        """Tell which tokens attend to which in a kind of attention, of so many queries and keys.
-
-        ``kind`` is the number of a layer where layers have tokens of their own, whose places are not known.
-        """
+        """Tell which tokens attend to which in a kind of attention, of so many queries and keys."""
         layout = self.corpus.lay_out(self, keys)
-        if isinstance(kind, int):
+        if isinstance(kind, int):  # of a layer with tokens of its own, whose places are not known
             return Layout(self.corpus.lay_out(self, queries).queries, layout.keys)
         if kind is Kind.DECODER and self.targets is not None:
             annotations = self.target_annotations
@@ -227,7 +224,6 @@ class BatchReader(ABC):
         return Layout(batch.tokens, batch.tokens, annotations=batch.annotations)
 
     def annotation(self, member: int) -> TokenAnnotation | None:
-        """Read words and gold links of a sequence, where it has some."""
         return None
 
     @cached_property
@@ -257,12 +253,10 @@ class BatchReader(ABC):
 
     @property
     def longer(self) -> NDArray[np.int32]:
-        """Tokens in each sequence or in its target, whichever is longer."""
         return self.lengths if self.targets is None else np.maximum(self.lengths, self.targets.store.lengths)
 
     @property
     def sizes(self) -> list[int]:
-        """Tokens in each batch, those of targets included."""
         lengths = self.lengths if self.targets is None else self.lengths + self.targets.store.lengths
         return [int(lengths[members].sum(dtype=np.int64)) for members in self.plan]
 

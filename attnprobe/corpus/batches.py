@@ -31,9 +31,6 @@ def plan_batches(
 
     With ``cells``, a batch also has at most so many query-key cells. The longest come first, so that a run
     that does not fit memory fails at once. A sequence longer than the budget is a batch of its own.
-
-    >>> [batch.tolist() for batch in plan_batches(np.array([3, 5, 3, 3]), 6)]
-    [[1], [0, 2], [3]]
     """
     order = np.lexsort((*reversed(keys), -lengths))
     changes = np.any(np.diff(np.stack([lengths, *keys])[:, order]), axis=0)

@@ -62,24 +62,11 @@ def read_text(
 ) -> str | None:
     """Read a text; None where it is missing or blank. ``option`` names another column, if any does."""
     advice = "make it a string" if option is None else f"choose a column of text with {option}"
-    return _read_cell(row, column, str, advice)
+    return read_cell(row, column, advice, str)
 
 
-def read_name(row: Row, column: str | None, option: str) -> str | None:
-    """Read what names the document of a row, or its group; None where the cell is blank."""
-    cell = _read_cell(row, column, Value, f"choose a column of strings or numbers with {option}")
-    return None if cell is None else str(cell)
-
-
-def read_label(row: Row, column: str | None) -> Value | None:
-    """Read one label as the file spells it; None where it is missing."""
-    advice = "choose a column of strings or numbers, or of lists of them, with --label-column"
-    cell = _read_cell(row, column, Value, advice)
-    return int(cell) if isinstance(cell, bool) else cell
-
-
-def _read_cell(row: Row, column: str | None, kinds: Any, advice: str) -> Any:
-    """Give a cell; None where it is missing or blank, or there is no column."""
+def read_cell(row: Row, column: str | None, advice: str, kinds: Any = Value) -> Any:
+    """Give a cell of some kinds; None where it is missing or blank, or there is no column."""
     cell = None if column is None else row.cells.get(column)
     if is_missing(cell) or (isinstance(cell, str) and not cell.strip()):
         return None
@@ -134,52 +121,38 @@ def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[
 def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
     """Read the answers to a question, as SQuAD has them; None where nobody said whether there is one.
 
-    ``cell``: an object with ``text`` and ``answer_start``, each a list or one of them; or a list of such
-    objects. Empty lists say that the context does not answer.
+    ``cell``: an object with the lists ``text`` and ``answer_start``. Empty lists say that the context does
+    not answer.
     """
     if cell is None or context is None:
         return None
-    answers: list[tuple[str, int]] = []
-    for part in _make_list(cell):
-        if not isinstance(part, Mapping) or not part.keys() >= {"text", "answer_start"}:
+    texts, starts = (cell.get(key) if isinstance(cell, Mapping) else None for key in ("text", "answer_start"))
+    if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+        raise DataError(
+            f"{where} has {shorten(repr(cell))} for its answers; they are an object with two lists of one "
+            "length, text and answer_start"
+        )
+    answers = [(text, start) for text, start in zip(texts, starts, strict=True) if text != ""]
+    for text, start in answers:
+        whole = isinstance(text, str) and type(start) is int and start >= 0
+        if not whole or not context.startswith(text, start):
             raise DataError(
-                f"{where} has {shorten(repr(part))} for an answer; an answer is an object with text and "
-                "answer_start"
+                f"{where}: the answer {shorten(repr(text))} does not stand at character "
+                f"{shorten(repr(start))} of its context; count from 0, in Unicode code points"
             )
-        texts, starts = _make_list(part["text"]), _make_list(part["answer_start"])
-        if len(texts) != len(starts):
-            raise DataError(f"{where} has {len(texts)} answers, but {len(starts)} places of answers")
-        for text, start in zip(texts, starts, strict=True):
-            if isinstance(text, str) and not text.strip():
-                continue
-            whole = isinstance(text, str) and type(start) is int and start >= 0
-            if not whole or not context.startswith(text, start):
-                raise DataError(
-                    f"{where}: the answer {shorten(repr(text))} does not stand at character "
-                    f"{shorten(repr(start))} of its context; count from 0, in Unicode code points"
-                )
-            answers.append((text, start))
     return Asked(context, tuple(text for text, _ in answers), tuple(start for _, start in answers))
 
 
-def _make_list(cell: Any) -> list[Any]:
-    return list(cell) if isinstance(cell, list | tuple) else [cell]
-
-
 def find_class_names(features: Any) -> dict[str, tuple[str, ...]]:
-    """Name the classes of columns that hold lists of class numbers.
+    """Name the classes of columns of lists of class numbers, by the features of a dataset or its parquet."""
 
-    ``features``: those of a Hugging Face dataset, or the same as its parquet files have them in JSON;
-    anything else names nothing.
-    """
+    def get(feature: Any, name: str) -> Any:
+        return feature.get(name) if isinstance(feature, Mapping) else getattr(feature, name, None)
+
     classes = {}
     for column, feature in features.items() if isinstance(features, Mapping) else ():
-        inner = feature[0] if isinstance(feature, list) and feature else _get_field(feature, "feature")
-        names = _get_field(inner, "names")
+        inner = feature[0] if isinstance(feature, list) and feature else get(feature, "feature")
+        names = get(inner, "names")
         if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names):
             classes[str(column)] = tuple(names)
     return classes
-
-
-def _get_field(feature: Any, name: str) -> Any:
-    return feature.get(name) if isinstance(feature, Mapping) else getattr(feature, name, None)

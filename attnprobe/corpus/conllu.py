@@ -23,7 +23,7 @@ _BLANK = (None, "_", "")
 class Sentence:
     """A sentence of CoNLL-U, checked."""
 
-    tokens: Sequence[Token]  # words, multi-word tokens and empty nodes, as the conllu package reads them
+    tokens: Sequence[Token]  # words, multi-word tokens and empty nodes
     lines: Sequence[int]  # the number of the line of each
     comments: Sequence[str]  # the lines before them that begin with ``#``
     stated: str | None  # what ``# text`` says
@@ -62,10 +62,7 @@ class Sentence:
         return [line.strip() for line in self.comments if re.match(rf"#\s*{what}\b", line)]
 
     def find_comment(self, name: str) -> str | None:
-        """Give the value of the first comment ``# NAME = VALUE`` that has one.
-
-        A prefix before ``::``, as GUM has it, need not be named: genre is that of ``# meta::genre = news``.
-        """
+        """Give the value of the first ``# NAME = VALUE``, or ``# meta::NAME = VALUE`` as GUM has it."""
         for comment in self.comments:
             key, _, value = map(str.strip, comment.lstrip("#").partition("="))
             if name in (key, key.rpartition("::")[2]) and value:
@@ -73,11 +70,10 @@ class Sentence:
         return None
 
     def place_words(self) -> tuple[str, dict[int, Span]]:
-        """Give the text, and the span of each word by its number.
+        """Give the text, and the span of each word by its number; that of a multi-word token inside one.
 
         What ``# text`` says is believed if it is made of the forms, in their order, with nothing but blanks
-        between them; otherwise the forms and ``SpaceAfter=No`` make the text. A word inside a multi-word
-        token, such as "du" for "de le", covers the whole of it.
+        between them; otherwise the forms and ``SpaceAfter=No`` make the text.
         """
         for text in (self.stated or "", self._joined):
             spans: dict[int, Span] = {}
@@ -96,8 +92,7 @@ class Sentence:
     def find_parts_of_speech(self, spans: Mapping[int, Span]) -> dict[Span, str]:
         """Find what part of speech the words are: UPOS, or XPOS where UPOS is ``_``.
 
-        A multi-word token is what its first word is that depends on none inside it: "du" is an adposition,
-        as "de" is, and "dámelo" a verb.
+        A multi-word token is what its first word is that depends on none inside it.
         """
         outer, inner = dict[Span, str](), dict[Span, str]()
         for token in self.tokens:
@@ -109,10 +104,7 @@ class Sentence:
         return inner | outer
 
     def annotate(self) -> Document:
-        """Link each word to the head it depends on; the label is the relation.
-
-        A multi-word token is one word, and no relation inside it is a link. Empty nodes are left out.
-        """
+        """Link each word to the head it depends on, by relation; multi-word tokens are one word."""
         text, spans = self.place_words()
         links = []
         for token in self.tokens:
@@ -123,10 +115,7 @@ class Sentence:
         return Document(text, annotation=Annotation(words, tuple(links), parts_of_speech=parts))
 
     def tag(self, column: str) -> Document:
-        """Label the words with what a column says of each, if it says something (other than ``_``) of any.
-
-        Words are those that have a number of their own, "de" and "le" rather than "du".
-        """
+        """Label the words, "de" and "le" rather than "du", with a column, if it has more than ``_``."""
         words = [token for token in self.tokens if isinstance(token["id"], int)]
         tags = tuple(None if token[column] in _BLANK else str(token[column]) for token in words)
         label = None if set(tags) <= {None} else Tagged(tuple(token["form"] for token in words), tags)
@@ -134,10 +123,7 @@ class Sentence:
 
 
 def parse_conllu(lines: Iterable[str], name: str, *, heads: bool = False) -> Iterator[Sentence]:
-    """Parse the sentences of a file called ``name``; one that is no CoNLL-U is refused with its line.
-
-    With ``heads``, those of a sentence must make a tree.
-    """
+    """Parse the sentences of a file called ``name``; with ``heads``, those of each must make a tree."""
     import conllu
     from conllu.exceptions import ParseException
     from conllu.parser import DEFAULT_FIELDS
@@ -154,9 +140,7 @@ def parse_conllu(lines: Iterable[str], name: str, *, heads: bool = False) -> Ite
             if wrong := [number for number in rows if block[number - start].count("\t") != 9]:
                 raise ValueError(f"line {wrong[0]} does not have 10 columns with tabs between")
             (tokens,) = conllu.parse("".join(block), DEFAULT_FIELDS)
-            _check_words(tokens)
-            if heads:
-                _check_heads(tokens)
+            _check_tokens(tokens, heads=heads)
         except (ParseException, ValueError) as error:
             raise DataError(
                 f"the sentence at line {start} of {name} is not CoNLL-U ({shorten(error)}); mend it, "
@@ -165,7 +149,8 @@ def parse_conllu(lines: Iterable[str], name: str, *, heads: bool = False) -> Ite
         yield Sentence(tokens, rows, comments, tokens.metadata.get("text"))
 
 
-def _check_words(tokens: Iterable[Token]) -> None:
+def _check_tokens(tokens: Iterable[Token], *, heads: bool) -> None:
+    """Refuse numbers out of order and, with ``heads``, those of no word or in circles; none make no tree."""
     words, last = 0, 0
     for token in tokens:
         match token["id"]:
@@ -182,15 +167,11 @@ def _check_words(tokens: Iterable[Token]) -> None:
             raise ValueError(f"a line behind word {words} has no form, or a number out of order")
     if last > words:
         raise ValueError(f"a range ends at word {last} of {words}")
-
-
-def _check_heads(tokens: Iterable[Token]) -> None:
-    """Refuse heads that are no words of the sentence, or lead in circles; none at all make no tree."""
-    heads = {token["id"]: token["head"] for token in tokens if isinstance(token["id"], int)}
-    if all(head is None for head in heads.values()):
+    tree = {token["id"]: token["head"] for token in tokens if heads and isinstance(token["id"], int)}
+    if all(head is None for head in tree.values()):
         return
     dependents = defaultdict[int | None, list[int]](list)
-    for word, head in heads.items():
+    for word, head in tree.items():
         dependents[head].append(word)
     reached = [0]
     for word in reached:  # which grows
@@ -210,10 +191,8 @@ def read_conllu(
     """Read the sentences of CoNLL-U that hold a text, with words and dependencies, or labels of words.
 
     Each is part of a document that begins with ``# newdoc``, or else of a paragraph that begins with
-    ``# newpar``, if one has begun.
-
-    ``tags`` is the column that labels the words. ``group`` is the comment that says in which group a sentence
-    counts: its own, or that of the sentence that opens its document.
+    ``# newpar``, if one has begun. ``tags`` is the column that labels the words, ``group`` the comment that
+    says in which group a sentence counts: its own, or that of the sentence that opens its document.
     """
 
     def list_parts() -> Iterator[tuple[str | None, str, Document]]:
@@ -240,12 +219,8 @@ def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:
     else:
         named = ("text_column", "pair_column", "document_column")
         source.refuse(f"{source.spec} is CoNLL-U, whose text has no column", *named)
-        tags = source.label_column or TAGS[0]
-        if tags not in TAGS:
-            raise DataError(
-                f"{source.spec} is CoNLL-U, whose words are labelled by {', '.join(TAGS)}; pass one of them "
-                "to --label-column"
-            )
+        if (tags := source.label_column or TAGS[0]) not in TAGS:
+            raise DataError(f"{source.spec} is CoNLL-U; --label-column takes {', '.join(TAGS)}")
     lines = decode_lines(stream, source.spec)
     return read_conllu(lines, source.spec, annotated=source.annotated, tags=tags, group=source.group_column)
 

@@ -4,12 +4,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import attrgetter
 from pathlib import PurePath
 from typing import NamedTuple
 
 from attnprobe.corpus.conllu import looks_like_conllu, parse_conllu
-from attnprobe.corpus.document import SEVERAL, Annotation, Document, Link, Span, split_documents
+from attnprobe.corpus.document import SEVERAL, Annotation, Document, Span, split_documents
 from attnprobe.corpus.links import NOMINAL, OTHER, PRONOUN, PROPER, Mention, link_antecedent, link_mentions
 from attnprobe.corpus.rows import parse_tsv
 from attnprobe.corpus.schema import require
@@ -27,7 +26,6 @@ def read_coreference(
     """Read documents with a link for every mention that has an antecedent.
 
     ``name`` is the path of the file, or what errors call it; without an extension, the first line decides.
-    ``group`` is the column or the comment that says in which group a document counts.
     """
     first, lines = peek_lines(lines)
     extension, document = strip_packing(PurePath(name)).suffix.lower(), None
@@ -62,15 +60,6 @@ class _Node(NamedTuple):
     head: int | None
 
 
-class _Mark(NamedTuple):
-    """The brackets at a node, and the fields that ``# global.Entity`` declares for them."""
-
-    node: int
-    line: int
-    brackets: str
-    fields: Sequence[str]
-
-
 class _Bracketed(NamedTuple):
     """A mention by its brackets: the number of its head among its nodes, or 0."""
 
@@ -84,9 +73,8 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
     """Read the documents of a CorefUD file, each with a link for every mention that has an antecedent.
 
     A document goes from ``# newdoc`` to the next, or over the whole file where there is none. Its sentences
-    are joined by a blank, by nothing where their last word has ``SpaceAfter=No``, and by a line break before
-    ``# newpar``. One without any link is left out. ``group`` is the comment that says in which group a
-    document counts; the first one of a document counts.
+    are joined by a blank, by nothing after ``SpaceAfter=No``, and by a line break before ``# newpar``. One
+    without any link is left out. ``group`` is the comment that says in which group a document counts.
 
     References:
         Nedoluzhko et al. (2022), CorefUD 1.0: coreference meets Universal Dependencies.
@@ -95,7 +83,8 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
     parsed = parse_conllu(lines, name)
     for _, sentences in split_documents(parsed, lambda sentence: sentence.find_openings("newdoc") != []):
         text, blank, counts_in = "", "", None
-        nodes, marks, parts_of_speech = list[_Node](), list[_Mark](), dict[Span, str]()
+        nodes, parts_of_speech = list[_Node](), dict[Span, str]()
+        marks: list[tuple[int, int, str, Sequence[str]]] = []
         for sentence in sentences:
             fields = (sentence.find_comment("global.Entity") or "-".join(fields)).split("-")
             if group is not None and counts_in is None:
@@ -118,7 +107,7 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
                         raise DataError(
                             f"line {line} of {name} has Entity= at a multi-word token; move it to the words."
                         )
-                    marks.append(_Mark(len(nodes) - 1, line, brackets, fields))
+                    marks.append((len(nodes) - 1, line, brackets, fields))
         mentions = (_read_mention(mention, nodes) for mention in _match_brackets(marks, name))
         if links := link_mentions([mention for mention in mentions if mention is not None]):
             known = tuple(dict.fromkeys(node.span for node in nodes if node.span is not None))
@@ -126,10 +115,11 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
             yield Document(text, annotation=annotation, group=counts_in)
 
 
-def _match_brackets(marks: Iterable[_Mark], name: str) -> list[_Bracketed]:
+def _match_brackets(marks: Iterable[tuple[int, int, str, Sequence[str]]], name: str) -> list[_Bracketed]:
     """Match the brackets of a document, which may nest, cross each other and span sentences.
 
-    A closing bracket closes what was opened last by that name.
+    ``marks``: a node, its line, its brackets, and the fields that ``# global.Entity`` declares for them. A
+    closing bracket closes what was opened last by that name.
     """
     mentions = list[_Bracketed]()
     opened = defaultdict[str, list[_Bracketed]](list)
@@ -165,7 +155,7 @@ def _match_brackets(marks: Iterable[_Mark], name: str) -> list[_Bracketed]:
                     (mentions if part == parts else parted[entity, parts, part + 1]).append(mention)
         except (ValueError, IndexError):
             raise _refuse_brackets(line, name, brackets) from None
-    for mention in sorted(chain(*opened.values(), *parted.values()), key=attrgetter("line")):
+    for mention in chain(*opened.values(), *parted.values()):
         raise _refuse_brackets(mention.line, name, mention.entity)
     return mentions
 
@@ -178,10 +168,7 @@ def _refuse_brackets(line: int, name: str, brackets: str) -> DataError:
 
 
 def _read_mention(mention: _Bracketed, nodes: Sequence[_Node]) -> Mention | None:
-    """Find the head word of a mention; None where it is no word of the text.
-
-    The head is the declared one, else the first word whose syntactic head lies outside, else the last.
-    """
+    """Find its head word: the declared one, else the first whose own head lies outside, else the last."""
     words = {place: nodes[place] for place in mention.places if nodes[place].span is not None}
     if not words:
         return None
@@ -220,41 +207,37 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
         Webster et al. (2018), Mind the GAP: a balanced corpus of gendered ambiguous pronouns.
     """
     table = parse_tsv(lines, Source(name))
-    folded = [column.casefold() for column in table.columns]  # letter case does not count
-    missing = [column for column in _GAP if folded.count(column.casefold()) != 1]
-    if folded and missing:
+    missing = [column for column in _GAP if table.columns.count(column) != 1]
+    if table.columns and missing:
         raise DataError(
             f"{name} is no file of GAP, the only table that coreference reads: it has no column "
             f"{missing[0]!r}, or two of it. attnprobe links reads links of your own from JSON lines."
         )
-    if folded and group is not None:
+    if table.columns and group is not None:
         require(group, table.columns, name)
     for row in table.rows:
-        spelled = {column.casefold(): cell for column, cell in row.cells.items()}
-        link = _link_pronoun({column: spelled.get(column.casefold(), "") for column in _GAP}, row.where)
+        cells = {column: row.cells.get(column, "") for column in table.columns}
+        right = {name: cells[f"{name}-coref"].strip().casefold() for name in ("A", "B")}
+        for which, cell in right.items():
+            if cell not in {"true", "false"}:
+                raise DataError(
+                    f"{row.where} has {shorten(repr(cell))} for {which}-coref; write TRUE or FALSE."
+                )
+        if "true" not in right.values():
+            continue
+        pronoun, names = cells["Pronoun"], []
+        source = Mention(_find_words(cells, "Pronoun", row.where), pronoun, True, PRONOUN, pronoun, pronoun)
+        for which in ("A", "B"):
+            span, parts = _find_words(cells, which, row.where), list(re.finditer(r"\S+", cells[which]))
+            last = ([part for part in parts if any(map(str.isalnum, part[0]))] or parts)[-1]
+            head = Span(span.start + last.start(), span.start + last.end())
+            words = [part[0] for part in parts]
+            names.append(Mention(head, words[-1], right[which] == "true", PROPER, words[-1], " ".join(words)))
+        label = SEVERAL.join((PRONOUN, *_GENDERS.get(pronoun.casefold(), ())))
+        link = link_antecedent(source, sorted(names, key=lambda mention: mention.head.start), label)
         if link is not None:
-            counts_in = None if group is None else row.cells.get(group, "").strip() or None
-            yield Document(spelled["text"], annotation=Annotation(links=(link,)), group=counts_in)
-
-
-def _link_pronoun(cells: Mapping[str, str], where: str) -> Link | None:
-    """Link a pronoun to its antecedent; None where neither name is right, or both share words with it."""
-    right = {name: cells[f"{name}-coref"].strip().casefold() for name in ("A", "B")}
-    for name, cell in right.items():
-        if cell not in {"true", "false"}:
-            raise DataError(f"{where} has {shorten(repr(cell))} for {name}-coref; write TRUE or FALSE.")
-    if "true" not in right.values():
-        return None
-    pronoun, names = cells["Pronoun"], []
-    source = Mention(_find_words(cells, "Pronoun", where), pronoun, True, PRONOUN, pronoun, pronoun)
-    for name in ("A", "B"):
-        span, parts = _find_words(cells, name, where), list(re.finditer(r"\S+", cells[name]))
-        last = ([part for part in parts if any(map(str.isalnum, part[0]))] or parts)[-1]
-        head = Span(span.start + last.start(), span.start + last.end())
-        words = [part[0] for part in parts]
-        names.append(Mention(head, words[-1], right[name] == "true", PROPER, words[-1], " ".join(words)))
-    label = SEVERAL.join((PRONOUN, *_GENDERS.get(pronoun.casefold(), ())))
-    return link_antecedent(source, sorted(names, key=lambda mention: mention.head.start), label)
+            counts_in = None if group is None else cells[group].strip() or None
+            yield Document(cells["Text"], annotation=Annotation(links=(link,)), group=counts_in)
 
 
 def _find_words(cells: Mapping[str, str], column: str, where: str) -> Span:

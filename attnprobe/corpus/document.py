@@ -58,9 +58,7 @@ class Annotation:
 
     words: tuple[Span, ...] = ()
     links: tuple[Link, ...] = ()
-    tags: tuple[
-        tuple[Span, str | int], ...
-    ] = ()  # words, joined by blanks to make the text, and their labels
+    tags: tuple[tuple[Span, str | int], ...] = ()  # words, with blanks between, and their labels
     answers: tuple[Span, ...] | None = None  # in the second text; None if the first is no question
     numbered: bool = False  # whether words are found by number in the tokens of another tokenizer too
     number: int | None = None  # of the document among all that are read, where words are numbered
@@ -111,14 +109,7 @@ class Query:
     """A query by name, and its judged passages with their relevance; the passage of that name is itself."""
 
     name: str
-    judged: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """One of the passages among which queries look, by its name."""
-
-    name: str
+    judged: tuple[tuple[str, int], ...] | None = None  # None of a passage among which queries look
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +144,7 @@ class Uses:
 
 #: What a model is to say of a text, as a file spells it: a class, a number, a target text; several labels;
 #: a label for each word; the answer to a question; what other texts are to it; a text that it is set against.
-Label = Value | tuple[Value, ...] | Tagged | Asked | Pair | Triplet | Query | Passage | Uses | Contrast
+Label = Value | tuple[Value, ...] | Tagged | Asked | Pair | Triplet | Query | Uses | Contrast
 #: The kinds of labels that have a type of their own.
 _GOLD: dict[type, Gold] = {
     NoneType: Gold.NONE,
@@ -163,7 +154,6 @@ _GOLD: dict[type, Gold] = {
     Pair: Gold.PAIRS,
     Triplet: Gold.TRIPLETS,
     Query: Gold.RELEVANCE,
-    Passage: Gold.RELEVANCE,
 }
 
 
@@ -234,12 +224,10 @@ def split_documents(
 
 
 def group_parts(parts: Iterable[tuple[str | None, str, Part]]) -> Iterator[tuple[str | None, Part]]:
-    """Name the document that each part of a file belongs to, by its opening and its first 16 parts.
+    """Name the document that each part of a file belongs to, by its opening and its first parts.
 
-    ``parts``: what opens a document with it (None: the last one goes on), its text, and itself.
-
-    Yields:
-        The name, None before the first document, and the part.
+    ``parts``: what opens a document with it (None: the last one goes on), its text, and itself. The name is
+    None before the first document.
     """
     for number, inside in split_documents(parts, lambda part: part[0] is not None):
         first, name = list(islice(inside, _NAMING_PARTS if number else 0)), None

@@ -18,12 +18,7 @@ MOST = 100
 
 
 def join_sources(sources: Sequence[OpenSource], column: str | None = None) -> OpenSource:
-    """Chain sources of text; one alone is given back as it is.
-
-    The name joins theirs by " + ", and the record has under ``sources`` what each of them has there.
-    ``column`` is that of groups; where it is ``FILE``, the documents of each source count in a group of their
-    own, by its name: dev.txt, dev.txt (2).
-    """
+    """Chain sources of text; where the ``column`` of groups is ``FILE``, each is a group by its name."""
     if len(sources) == 1:
         return sources[0]
     known, names, texts = dict[str, str](), list[str](), list[Iterable[Document]]()
@@ -44,10 +39,7 @@ def join_sources(sources: Sequence[OpenSource], column: str | None = None) -> Op
 
 
 def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Iterator[Document]:
-    """Keep the documents that are in a group; what steers a terminal is no part of its name, nor are blanks.
-
-    How many are left out is said at the end. ``column`` names the groups, for errors.
-    """
+    """Keep the documents that are in a group, and say how many are left out; names lose control codes."""
     known: set[str] = set()
     left = 0
     for document in documents:

@@ -23,7 +23,7 @@ def filter_links(
 ) -> Iterator[Document]:
     """Keep the links with one of the labels, or all; ``fold`` counts ``nsubj:pass`` as ``nsubj``.
 
-    ``nothing`` says what is wrong with a source that has no link, which is refused.
+    A source without a link is refused: ``nothing`` says what is wrong with it.
     """
     seen: set[str] = set()
     for document in documents:
@@ -55,8 +55,7 @@ _WORD = r"(?!\p{Cf})\w+|(?![\s\p{Cc}\p{Cf}])\X"
 def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") -> tuple[Span, ...]:
     r"""Find the words of a text: runs of letters and digits, and every other visible character alone.
 
-    ``borders``: characters before which a word ends, so that the ends of links lie between words: atoms of
-    "CCl", or words of a language that puts no blanks between them. No word overlaps another.
+    ``borders``: characters before which a word ends, so that the ends of links lie between words.
 
     >>> text = "CC(=O)Cl"
     >>> [text[word.start : word.stop] for word in find_words(text, borders=[0, 1, 2])]
@@ -75,8 +74,7 @@ def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") ->
 def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annotation:
     """Give the words of the texts whose words an annotation does not name, as ``find_words`` finds them.
 
-    Words come text by text, each once and in order; each link once, whatever the order of its answers, and
-    as sure where it is both sure and possible.
+    Words come in order; each link once, and as sure where it is both sure and possible.
     """
     borders, links = defaultdict[Where, set[int]](set), dict[Any, Link]()
     for link in annotation.links:
@@ -107,12 +105,8 @@ WORD_COLUMNS: dict[Where, str] = {"text": "words", "pair": "words_pair", "target
 def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, str]) -> Annotation | None:
     """Read the words and links of a row.
 
-    Words are ``[start, end]``; links are objects with ``source``, ``target``, ``label`` and, where only some
-    spans count as answers, ``candidates``; ``also`` holds further right answers. Characters count from 0 in
-    Unicode code points, ends exclusive. ``source_in`` and ``target_in`` say in which text a span lies:
-    ``text`` (the default), ``pair`` or ``target``; candidates and further answers lie where the target does.
-    A link that is ``possible``, true or false, has the label ``POSSIBLE`` beside its own.
-    A text whose words are not named has those that ``find_words`` finds. None where there are neither.
+    Words are ``[start, end]``, in Unicode code points from 0; links are objects with ``LINK_KEYS``, whose
+    candidates and further answers lie where the target does. None where there are neither words nor links.
     """
     row = {column: cells.get(column) for column in (LINKS, *WORD_COLUMNS.values())}
     if all(cell is None for cell in row.values()):
@@ -140,11 +134,10 @@ def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[
     for number, row in enumerate(rows):
         where = f"text {number}"
         if isinstance(row, Document):
-            if row.annotation is not None and row.annotation.links:
-                target = row.label if isinstance(row.label, str) else None
-                texts = list_texts(row.text, row.pair, target)
-                row = replace(row, annotation=complete_words(row.annotation, texts))  # noqa: PLW2901
-            yield row
+            known, target = row.annotation, row.label if isinstance(row.label, str) else None
+            if known is not None and known.links:
+                known = complete_words(known, list_texts(row.text, row.pair, target))
+            yield replace(row, annotation=known)
             continue
         if not isinstance(row, Mapping):
             raise DataError(
@@ -181,8 +174,7 @@ def _read_link(link: Any, texts: Mapping[Where, str]) -> Link:
             f"{', '.join(LINK_KEYS)}"
         )
     label, possible = link.get("label", ""), link.get("possible", False)
-    if isinstance(label, int | float) and not isinstance(label, bool):
-        label = str(label)
+    label = str(label) if type(label) in (int, float) else label
     if not isinstance(label, str) or not isinstance(possible, bool):
         raise ValueError(f"label of a link must be a string, and possible true or false, not {_quote(link)}")
     side: Any = link.get("target_in", "text")
@@ -219,16 +211,13 @@ def _quote(cell: Any) -> str:
 
 #: Kinds of mention, as the labels of links have them.
 PRONOUN, PROPER, NOMINAL, OTHER = "pronoun", "proper", "nominal", "other"
-#: What simple rules are called.
-NEAREST, FIRST = "nearest", "first"
-SAME_WORD, SAME_HEAD, SAME_STRING = "same last word", "same head word", "same string"
 #: How many mentions back an antecedent is looked for in a document. A window of text holds fewer, and memory
 #: would grow with the square of their number.
 REACH = 1000
 
 
 class Mention(NamedTuple):
-    """Something that is spoken of: where its head word is, its last word, and so on."""
+    """Something that is spoken of."""
 
     head: Span
     last: str
@@ -239,20 +228,12 @@ class Mention(NamedTuple):
 
 
 def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> Link | None:
-    """Ask a mention for its antecedent among others.
+    """Ask a mention for its antecedent among others, ordered by their head words.
 
-    The head words of the others are the candidates; those that share characters with the head word of the
-    source are left out. All of the same entity are right; the target is the nearest of them. Simple rules
-    guess too, letter case set aside: the nearest candidate, by the characters between, the nearest of each
-    kind, and the first of all; the first earlier mention that ends in the same word; the nearest earlier one
-    with the same head word; and the nearest earlier one with all words the same, or else the same head word.
-    If a guess does not lie in the window of text that a model reads, the first one that does is the guess of
-    the rule: they are given one after the other.
-
-    ``others``: those it can choose from, in the order of their head words.
-
-    Returns:
-        None where none of the candidates is right, or there is only one.
+    The head words of the others are the candidates, without those that overlap that of the source. All of the
+    same entity are right; the target is the nearest of them. Simple rules guess too, as the documentation has
+    them; of several guesses of a rule, the first that lies in the window of a model counts. None where no
+    candidate is right, or there is only one.
     """
 
     def measure_gap(mention: Mention) -> int:
@@ -264,32 +245,25 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
     right = list(dict.fromkeys(mention.head for mention in near if mention.entity == source.entity))
     if not right or len(candidates) < 2:
         return None
-    guesses = {NEAREST: near[:1], FIRST: others[:1]}
-    for kind in (PRONOUN, PROPER, NOMINAL):
-        guesses[f"{NEAREST} {kind}"] = [mention for mention in near if mention.kind == kind][:1]
 
     def find_same(among: Iterable[Mention], what: str) -> list[Mention]:
         earlier = (mention for mention in among if mention.head.stop <= source.head.start)
         spelled = getattr(source, what).casefold()
         return [mention for mention in earlier if getattr(mention, what).casefold() == spelled]
 
-    same_head, same_text = find_same(near, "head_word")[:1], find_same(near, "text")[:1]
-    guesses |= {
-        SAME_WORD: find_same(others, "last"),
-        SAME_HEAD: same_head,
-        SAME_STRING: same_text + same_head,
-    }
+    guesses = {"nearest": near[:1], "first": others[:1]}
+    for kind in (PRONOUN, PROPER, NOMINAL):
+        guesses[f"nearest {kind}"] = [mention for mention in near if mention.kind == kind][:1]
+    guesses["same last word"] = find_same(others, "last")
+    guesses["same head word"] = find_same(near, "head_word")[:1]
+    guesses["same string"] = find_same(near, "text")[:1] + guesses["same head word"]
     spans = [(rule, mention.head) for rule, mentions in guesses.items() for mention in mentions]
     also = tuple(sorted(right[1:], key=lambda span: span.start))
     return Link(source.head, right[0], label, candidates, also, tuple(dict.fromkeys(spans)))
 
 
 def link_mentions(mentions: Sequence[Mention]) -> list[Link]:
-    """Ask every mention of a text for its antecedent among the ``REACH`` before it.
-
-    Mentions are ordered by their head words. One without an antecedent within reach, or without another
-    mention to choose from, gives no link.
-    """
+    """Ask every mention of a text for its antecedent among the ``REACH`` before it; some have none."""
     ordered = sorted(mentions, key=lambda mention: mention.head.start)
     links = (
         link_antecedent(source, ordered[max(0, place - REACH) : place], source.kind)

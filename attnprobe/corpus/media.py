@@ -39,9 +39,6 @@ _LARGEST = 1 << 28
 _BEGINS = ("data:image/", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
 
 
-# ---- folders of files
-
-
 @dataclass(frozen=True)
 class Item:
     """A file, and its class or its transcript."""
@@ -130,9 +127,6 @@ def _read_metadata(folder: Path, column: str | None) -> dict[str, Any] | None:
         raise DataError(f"{path} is damaged: it can't be read as a table with a column file_name.") from error
 
 
-# ---- images beside texts
-
-
 @dataclass(frozen=True, slots=True)
 class Picture:
     """An image that is read together with a text: a file, or what ``held`` holds or reads."""
@@ -202,9 +196,6 @@ class Picture:
         if isinstance(cell, str):
             return cell.startswith(_BEGINS) or EXTENSIONS.get(Path(cell).suffix.lower()) == IMAGE
         return isinstance(cell, bytes) or hasattr(cell, "convert")
-
-
-# ---- decoding
 
 
 @contextmanager

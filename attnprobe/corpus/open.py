@@ -19,12 +19,11 @@ from attnprobe.corpus.conllu import looks_like_conllu, read_conllu, read_treeban
 from attnprobe.corpus.coreference import COREFERENCE, read_coreference
 from attnprobe.corpus.document import Document, group_parts
 from attnprobe.corpus.media import MediaFolder, find_files, is_media
-from attnprobe.corpus.retrieval import is_benchmark, open_benchmark
-from attnprobe.corpus.rows import HEADED, TABLES, parse_jsonl, starts_with_object
+from attnprobe.corpus.retrieval import find_benchmark, open_benchmark
+from attnprobe.corpus.rows import HEADED, TABLES, parse_jsonl
 from attnprobe.corpus.schema import read_table
 from attnprobe.corpus.source import COLUMNS, EMBEDDED, FILE, FOLDER, STDIN, OpenSource, Source
 from attnprobe.corpus.streams import (
-    EACH_ALSO,
     PACKED,
     decode_lines,
     explain_errors,
@@ -48,7 +47,7 @@ def open_anything(source: Source) -> OpenSource:
     path, spec = _find_path(source.spec), source.spec
     folder = path is not None and path.is_dir()
     if path is not None and not source.coreference:
-        if folder and is_benchmark(path):
+        if folder and find_benchmark(path):
             if not source.find_labels:
                 raise DataError(
                     f"{spec} is a folder of queries and passages, which are for --objective retrieval; give "
@@ -56,7 +55,7 @@ def open_anything(source: Source) -> OpenSource:
                 )
             source.refuse(f"{spec} holds queries and passages", "config", *COLUMNS)
             return open_benchmark(path, source.split)
-        if is_media(path) or (folder and (not holds_text(path) or any(find_files(path, is_media)))):
+        if is_media(path) or (folder and (not any(_find_texts(path)) or any(find_files(path, is_media)))):
             if source.annotated:
                 raise DataError(
                     f"{spec} is {'a folder' if folder else 'an image or sound'}, and gold links are between "
@@ -76,15 +75,9 @@ def _find_path(spec: str) -> Path | None:
     if spec in {EMBEDDED, STDIN}:
         return None
     path = Path(spec)
-    try:
-        exists = path.exists()
-        link = next((part for part in (path, *path.parents) if part.is_symlink() and not part.exists()), None)
-    except (OSError, ValueError):  # a name too long, a NUL in it, a folder that may not be searched
-        raise DataError(f"The file {shorten(repr(spec))} can't be opened; check the path") from None
-    if exists:
-        return path
-    if link is not None:
-        raise DataError(f"{link} is a link that leads nowhere; check what it points to")
+    with explain_errors(f"the file {shorten(repr(spec))}"):  # such as a name that is too long
+        if path.exists():
+            return path
     if _HUB_ID.fullmatch(spec) and path.suffix.lower() not in (*FORMATS, *PACKED):
         return None
     raise DataError(f"there is no file {spec}; check the path")
@@ -103,13 +96,13 @@ def read_documents(source: Source) -> Iterator[Document]:
             f"{spec} has no coreference that could be read; name a file of {COREFERENCE} with --dataset"
         )
     folder = path if path is not None and path.is_dir() else None
-    if folder and (source.coreference or source.annotated or not holds_text(folder)):
+    if folder and (source.coreference or source.annotated or not any(_find_texts(folder))):
         raise DataError(f"{spec} is a folder; give one file of it")
     extension = "" if path is None or folder else strip_packing(path).suffix.lower() or ".txt"
     if extension and extension not in FORMATS:
         raise DataError(
             f"{path} has the unknown extension {extension}; convert it to one of {', '.join(FORMATS)}, "
-            f"{EACH_ALSO}"
+            f"each also with {', '.join(PACKED)}"
         )
     if not source.header and extension not in HEADED:
         raise DataError(f"{spec} has no line of column names; leave out --no-header")
@@ -163,7 +156,7 @@ def _read_standard_input(source: Source) -> Iterator[Document]:
         first, lines = peek_lines(decode_lines(stream, _PIPED))
         if source.coreference:
             yield from read_coreference(lines, _PIPED, source.group_column)
-        elif starts_with_object(first):
+        elif first.lstrip().startswith('{"'):
             yield from read_table(parse_jsonl(lines, _PIPED), source)
         elif source.annotated and looks_like_conllu(first):
             source.refuse_columns(_PIPED, grouped=True)
@@ -175,7 +168,7 @@ def _read_standard_input(source: Source) -> Iterator[Document]:
 def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
     """Read files by their names, a text a line; the lines of a file are parts of one document."""
     source.refuse_columns(source.spec, grouped=source.group_column == FOLDER)
-    for path in sorted(find_files(folder, _is_text)):
+    for path in sorted(_find_texts(folder)):
         with open_file(path, str(path)) as stream:
             lines = strip_ends(decode_lines(stream, str(path)))
             within = path.relative_to(folder).parent.as_posix()
@@ -185,13 +178,8 @@ def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
             yield from (Document(line, part_of=name, group=group) for name, line in named if line.strip())
 
 
-def holds_text(folder: Path) -> bool:
-    """Tell whether there is a .txt file in a folder or in those inside it."""
-    return next(find_files(folder, _is_text), None) is not None
-
-
-def _is_text(path: Path) -> bool:
-    return strip_packing(path).suffix.lower() == ".txt"
+def _find_texts(folder: Path) -> Iterator[Path]:
+    return find_files(folder, lambda path: strip_packing(path).suffix.lower() == ".txt")
 
 
 def describe_source(source: Source) -> dict[str, Any]:
@@ -203,7 +191,7 @@ def describe_source(source: Source) -> dict[str, Any]:
     elif path is None and source.spec != STDIN:
         split = open_split(source.spec, source.config, source.split)[1]
     elif path is not None and (path.is_dir() or path.is_file()):  # not a pipe
-        files = sorted(find_files(path, _is_text)) if path.is_dir() else [path]
+        files = sorted(_find_texts(path)) if path.is_dir() else [path]
         streams = (file.open("rb") for file in files)
     digest, size = hashlib.sha256(), 0
     with explain_errors(source.spec):

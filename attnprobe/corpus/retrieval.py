@@ -1,13 +1,14 @@
 """Texts that belong together: pairs with a score, triplets, queries with passages; of a table or a folder."""
 
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from attnprobe.corpus.cells import Row, read_text
-from attnprobe.corpus.document import Document, Pair, Passage, Query, Triplet, find_gold
+from attnprobe.corpus.document import Document, Pair, Query, Triplet
 from attnprobe.corpus.rows import TABLES
 from attnprobe.corpus.schema import require
 from attnprobe.corpus.source import OpenSource, Source
@@ -15,8 +16,7 @@ from attnprobe.corpus.streams import PACKED, explain_errors, hash_stream, open_f
 from attnprobe.errors import DataError
 from attnprobe.tasks import Gold
 
-#: The judgements that are read where none are named, and their columns.
-USUAL_SPLIT = "test"
+#: The columns of judgements.
 _JUDGED = ("query-id", "corpus-id", "score")
 #: No passage is more relevant.
 MOST_RELEVANT = 1000
@@ -26,21 +26,19 @@ def relate_rows(documents: Iterable[Document], gold: Gold) -> Iterator[Document]
     """Read rows of a text, a text beside it and a label as what a task about several texts needs.
 
     Of triplets, the label is the negative; of queries and passages, another passage that does not answer,
-    where there is a label. Rows that lack one of the three are left as they are; so are documents whose
-    labels are such already. Each query comes once, with all of its passages, and then each passage once.
+    if any. Rows that lack one of them are left as they are. Each query comes once, with all of its passages,
+    and then each passage once.
     """
     if gold is Gold.RELEVANCE:
         yield from _group_queries(documents)
         return
     for document in documents:
-        label = document.label
-        if document.pair is None or label is None or find_gold(label) is not Gold.CLASS:
-            yield document
-            continue
-        assert isinstance(label, str | int | float)
-        triplets = gold is Gold.TRIPLETS
-        related = Triplet(document.pair, _read_negative(label)) if triplets else Pair(document.pair, label)
-        yield Document(document.text, label=related, part_of=document.part_of, role=document.role)
+        label, pair = document.label, document.pair
+        if pair is not None and isinstance(label, str | int | float):
+            triplets = gold is Gold.TRIPLETS
+            label = Triplet(pair, _read_negative(label)) if triplets else Pair(pair, label)
+            document = Document(document.text, label=label, part_of=document.part_of, role=document.role)  # noqa: PLW2901
+        yield document
 
 
 def _read_negative(label: Any) -> str:
@@ -55,7 +53,7 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
     passages: dict[str, None] = {}
     queries: dict[str, tuple[Document, dict[str, int]]] = {}
     for document in documents:
-        if document.pair is None or isinstance(document.label, Query | Passage):
+        if document.pair is None or isinstance(document.label, Query):
             yield document
             continue
         read = [document.pair] if document.label is None else [document.pair, _read_negative(document.label)]
@@ -68,21 +66,16 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
         label = Query(names[text], tuple(judged.items()))
         yield Document(text, label=label, part_of=document.part_of, role="query")
     for text in passages:
-        yield Document(text, label=Passage(names[text]), role="document")
+        yield Document(text, label=Query(names[text]), role="document")
 
 
-def _find_files(folder: Path) -> list[Path]:
-    """Find the passages and the queries, packed or not."""
+def find_benchmark(folder: Path) -> list[Path]:
+    """Find the passages and the queries of a folder, packed or not; nothing where it does not have both."""
     files = list[Path]()
     for name in ("corpus", "queries"):
         paths = (folder / f"{name}.jsonl{packing}" for packing in ("", *PACKED))
         files += [path for path in paths if path.is_file()][:1]
-    return files
-
-
-def is_benchmark(path: Path) -> bool:
-    """Tell a folder of queries and passages, as BEIR lays it out."""
-    return len(_find_files(path)) == 2
+    return files if len(files) == 2 else []
 
 
 def open_benchmark(path: Path, split: str | None) -> OpenSource:
@@ -99,12 +92,12 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
     """
     judged = {file.name.split(".")[0]: file for file in sorted((path / "qrels").glob("*.tsv*"))}
     if not judged:
-        raise DataError(f"{path} has no qrels/{USUAL_SPLIT}.tsv that says what is relevant.")
-    wanted = split if split is not None else next(iter(judged)) if len(judged) == 1 else USUAL_SPLIT
+        raise DataError(f"{path} has no qrels/test.tsv that says what is relevant.")
+    wanted = split if split is not None else next(iter(judged)) if len(judged) == 1 else "test"
     if wanted not in judged:
         listed = ", ".join(map(shorten, judged))
         raise DataError(f"{path} has no judgements {shorten(wanted)!r}; pass --split with one of {listed}.")
-    corpus, queries = _find_files(path)
+    corpus, queries = find_benchmark(path)
     digest, size = hashlib.sha256(), 0
     for file in (corpus, queries, judged[wanted]):
         with explain_errors(str(file)), file.open("rb") as stream:
@@ -120,16 +113,25 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
 def _read_benchmark(corpus: Path, queries: Path, qrels: Path) -> Iterator[Document]:
     judged: dict[str, dict[str, int]] = {}
     for row in _read_rows(qrels, _JUDGED):
-        query, passage, score = (row.cells.get(name) for name in _JUDGED)
+        judgement: list[Any] = [row.cells.get(name) for name in _JUDGED]
+        query, passage, score = judgement
         if None not in (query, passage, score):  # as they are in a blank line
-            judged.setdefault(str(query), {})[str(passage)] = _read_grade(score, row.where)
+            grade = math.nan
+            with suppress(ValueError, TypeError, OverflowError):
+                grade = float(score)
+            if not (abs(grade) <= MOST_RELEVANT and grade.is_integer()):
+                raise DataError(
+                    f"{row.where} has the score {shorten(repr(score))}; scores are whole numbers up to "
+                    f"{MOST_RELEVANT:,}."
+                )
+            judged.setdefault(str(query), {})[str(passage)] = int(grade)
     for name, row in _read_items(queries):
         if name in judged and (text := read_text(row, "text", None)):
             yield Document(text, label=Query(name, tuple(judged[name].items())), role="query")
     for name, row in _read_items(corpus):
         title, text = (read_text(row, column, None) or "" for column in ("title", "text"))
         if text := f"{title} {text}".strip():
-            yield Document(text, label=Passage(name), role="document")
+            yield Document(text, label=Query(name), role="document")
 
 
 def _read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[Row]:
@@ -138,16 +140,6 @@ def _read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[Row]:
         for column in needed:
             require(column, table.columns, table.name)
         yield from table.rows
-
-
-def _read_grade(cell: Any, where: str) -> int:
-    with suppress(ValueError, TypeError, OverflowError):
-        grade = float(cell)
-        if abs(grade) <= MOST_RELEVANT and grade.is_integer():
-            return int(grade)
-    raise DataError(
-        f"{where} has the score {shorten(repr(cell))}; scores are whole numbers up to {MOST_RELEVANT:,}."
-    )
 
 
 def _read_items(path: Path) -> Iterator[tuple[str, Row]]:

@@ -18,7 +18,6 @@ from attnprobe.corpus.streams import (
     LONGEST_LINE,
     WHOLE,
     decode_lines,
-    peek_lines,
     shorten,
     split_blocks,
     strip_ends,
@@ -48,11 +47,7 @@ def read_tsv(stream: BinaryIO, source: Source) -> Table:
 
 
 def parse_tsv(lines: Iterable[str], source: Source) -> Table:
-    """Read tab-separated values, in which a quote is a character like any other.
-
-    The files in use (SST-2, GAP, the UCI sentences) hold cells such as ``"You'll love it!`` whose quote never
-    closes: read as CSV, that swallows the rows below.
-    """
+    """Read tab-separated values, in which a quote is a character like any other, as SST-2 and GAP have it."""
     cells = (line.split("\t") for line in strip_ends(lines))
     return _name_cells(enumerate(cells, start=1), source, "tabs", strays=";,")
 
@@ -139,24 +134,13 @@ def parse_jsonl(lines: Iterable[str], name: str) -> Table:
 
 
 def read_json(stream: BinaryIO, source: Source) -> Table:
-    """Read an array of objects or strings, or an object that holds one such array."""
+    """Read an array of objects or strings, or an object with just one such array in it."""
     name, advice = source.spec, "give an array of objects or strings, or rename JSON Lines to .jsonl"
-    lines = list(decode_lines(stream, name, longest=WHOLE))
-    first, _ = peek_lines(lines)
-    if not first.strip():
-        return Table(name, [], iter(()))
-    try:
-        value = _parse_json("".join(lines), name, advice)
-    except DataError:
-        # Many a .json file on the Hugging Face Hub is JSON Lines: an object, then "extra data".
-        if starts_with_object(first):
-            return parse_jsonl(lines, name)
-        raise
+    text = "".join(decode_lines(stream, name, longest=WHOLE))
+    value = _parse_json(text, name, advice) if text.strip() else []
     arrays = [value]
-    if isinstance(value, dict) and "text" in value:  # one text, perhaps with its gold links
-        arrays = [[value]]
-    elif isinstance(value, dict):
-        arrays = [item for item in value.values() if isinstance(item, list)]
+    if isinstance(value, dict):  # which may be a text with its links
+        arrays = [[value]] if "text" in value else [item for item in value.values() if type(item) is list]
     if len(arrays) != 1 or not isinstance(arrays[0], list):
         raise DataError(f"{name} holds neither an array nor an object with just one array in it; {advice}")
     numbered = enumerate(arrays[0], start=1)
@@ -170,20 +154,11 @@ def _make_row(value: object, where: str) -> Row:
     return Row(where, row)
 
 
-def starts_with_object(line: str) -> bool:
-    with suppress(DataError):
-        return isinstance(_parse_json(line, "", ""), dict)
-    return False
-
-
 def _parse_json(text: str, where: str, advice: str) -> Any:
     try:
         return json.loads(text)
-    except RecursionError:
-        why = "nested too deeply"
-    except ValueError as error:  # Python's own advice on long numbers is for programmers
-        why = shorten(error) if isinstance(error, json.JSONDecodeError) else "a number of thousands of digits"
-    raise DataError(f"{where} is not JSON ({why}); {advice}")
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} is not JSON ({shorten(error)}); {advice}") from None
 
 
 # ---- parquet
@@ -219,7 +194,6 @@ def read_parquet(stream: BinaryIO, source: Source) -> Table:
 
 @contextmanager
 def _explain_damage(name: str) -> Iterator[None]:
-    """Say that a file is broken, whatever pyarrow raises."""
     try:
         yield
     except (AttnprobeError, MemoryError):
@@ -248,30 +222,30 @@ def read_tagged(stream: BinaryIO, source: Source) -> Table:
     References:
         Tjong Kim Sang and De Meulder (2003), Introduction to the CoNLL-2003 shared task.
     """
-    parts = group_parts(_read_sentences(decode_lines(stream, source.spec), source.spec))
-    return make_table(source.spec, (replace(row, part_of=name) for name, row in parts))
+    name = source.spec
 
+    def read() -> Iterator[tuple[str | None, str, Row]]:
+        opening = None
+        for start, block in split_blocks(strip_ends(decode_lines(stream, name))):
+            words, tags = list[str](), list[str]()
+            for number, line in enumerate(block, start):
+                if line.startswith(_DOCUMENT):
+                    opening = _DOCUMENT
+                elif not _COMMENT.match(line):
+                    cells = [cell.strip() for cell in line.split("\t" if "\t" in line else None)]
+                    if len(cells) < 2 or not cells[0] or not cells[-1]:
+                        raise DataError(
+                            f"line {number} of {name} does not hold a word and its label; part them by a tab "
+                            "or a blank, and sentences by a blank line"
+                        )
+                    words.append(cells[0])
+                    tags.append(cells[-1])
+            if words:
+                row = Row(f"the sentence at line {start} of {name}", {"tokens": words, "tags": tags})
+                yield opening, " ".join(words), row
+                opening = None
 
-def _read_sentences(lines: Iterable[str], name: str) -> Iterator[tuple[str | None, str, Row]]:
-    opening = None
-    for start, block in split_blocks(strip_ends(lines)):
-        words, tags = list[str](), list[str]()
-        for number, line in enumerate(block, start):
-            if line.startswith(_DOCUMENT):
-                opening = _DOCUMENT
-            elif not _COMMENT.match(line):
-                cells = [cell.strip() for cell in (line.split("\t") if "\t" in line else line.split())]
-                if len(cells) < 2 or not cells[0] or not cells[-1]:
-                    raise DataError(
-                        f"line {number} of {name} does not hold a word and its label; part them by a tab or "
-                        "a blank, and sentences by a blank line"
-                    )
-                words.append(cells[0])
-                tags.append(cells[-1])
-        if words:
-            row = Row(f"the sentence at line {start} of {name}", {"tokens": words, "tags": tags})
-            yield opening, " ".join(words), row
-            opening = None
+    return make_table(name, (replace(row, part_of=whole) for whole, row in group_parts(read())))
 
 
 #: The formats of tables by extension.

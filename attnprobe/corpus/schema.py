@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from attnprobe.corpus import cells
 from attnprobe.corpus.cells import PEEK_ROWS, Row, Table
-from attnprobe.corpus.document import Contrast, Document, Label
+from attnprobe.corpus.document import Contrast, Document, Label, Value
 from attnprobe.corpus.links import LINKS, TEXT_COLUMNS, WORD_COLUMNS, list_texts, read_annotation
 from attnprobe.corpus.media import Picture
 from attnprobe.corpus.source import OPTIONS, Source
@@ -36,21 +36,16 @@ OTHER = ("other", "other_answer", "answer_corrupted")
 NO_IMAGES = "none"
 #: Columns that an error lists.
 _LISTED = 20
-#: How pandas calls the columns of an index without a name in parquet.
-_INDEX = "__index_level_"
 
 
 def read_table(table: Table, source: Source) -> Iterator[Document]:
     """Yield a document, or a part of one, for each row whose text is not blank."""
+    schema = LabelledTexts if source.find_labels and not source.usual else Texts
+    if source.contrasts or source.annotated:
+        schema = Contrasts if source.contrasts else GoldLinks
     first = list(islice(table.rows, PEEK_ROWS))
     if first:
-        yield from _choose_schema(source)(source, table, first).read()
-
-
-def _choose_schema(source: Source) -> "type[Texts]":
-    if source.contrasts or source.annotated:
-        return Contrasts if source.contrasts else GoldLinks
-    return LabelledTexts if source.find_labels and not source.usual else Texts
+        yield from schema(source, table, first).read()
 
 
 def list_usual(source: Source) -> set[str]:
@@ -71,7 +66,7 @@ def find_image(source: Source, columns: Sequence[str], name: str) -> str | None:
     """Find the column of images: the one that is named, or of a usual name where the model reads images."""
     if source.image_column is not None:
         return None if source.image_column == NO_IMAGES else find_column(source.image_column, columns, name)
-    column = None if source.sees is None else find_usual(PICTURE, columns)
+    column = find_usual(PICTURE, columns)
     return column if column is not None and source.sees is not None and source.sees() else None
 
 
@@ -114,10 +109,6 @@ class Texts:
         for column in (self.text, self.pair, self.label, self.other):
             if column is not None:
                 require(column, table.columns, table.name)
-        if self.label in (self.text, self.pair) and self.label is not None:
-            raise DataError(
-                f"the column {self.label!r} of {table.name} can't be both text and label; name two"
-            )
         self._words = self.most_are(cells.read_words, self.text)
 
     def choose(self) -> None:
@@ -145,12 +136,14 @@ class Texts:
                     blind += 1
                     continue
                 document = replace(document, image=picture)
-            group = cells.read_name(row, self.group, "--by-group")
-            part_of = cells.read_name(row, self.parts, "--document-column")
-            if part_of is not None:
+            advice = "choose a column of strings or numbers with"
+            group = cells.read_cell(row, self.group, f"{advice} --by-group")
+            name = cells.read_cell(row, self.parts, f"{advice} --document-column")
+            part_of = row.part_of if self.parts is None else None
+            if name is not None:
                 # By its first row too: 17 is another document in another file, and the same in a part.
-                part_of = known.setdefault(part_of, f"{part_of}\0{document.digest:x}")
-            yield replace(document, group=group, part_of=row.part_of if self.parts is None else part_of)
+                part_of = known.setdefault(str(name), f"{name}\0{document.digest:x}")
+            yield replace(document, group=None if group is None else str(group), part_of=part_of)
         if blind:
             sentence = f"{blind:,} row{'s' * (blind > 1)} of {table.name} without an image left out."
             warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
@@ -169,7 +162,13 @@ class Texts:
         return check_unicode(text, f"{row.where} (column {self.text!r})") or None
 
     def read_label(self, row: Row) -> Label | None:
-        return cells.read_label(row, self.label)
+        return self.read_value(row, self.label)
+
+    def read_value(self, row: Row, column: str | None) -> Value | None:
+        """Read a string or a number as the file spells it."""
+        advice = "choose a column of strings or numbers, or of lists of them, with --label-column"
+        cell = cells.read_cell(row, column, advice)
+        return int(cell) if isinstance(cell, bool) else cell
 
     def _choose_text(self) -> str:
         if (column := self.find(TEXT)) is not None:
@@ -178,7 +177,13 @@ class Texts:
         if words is not None and self.most_are(cells.read_words, words):
             return words
         free = [column for column in self._free if column not in (self.pair, self.label)]
-        strings = [column for column in free if self._holds_text(column) and not column.startswith(_INDEX)]
+        strings = []
+        for column in free:
+            filled = [cell for row in self._first if (cell := row.cells.get(column)) not in (None, "")]
+            text = filled and all(isinstance(cell, str) for cell in filled)
+            index = column.startswith("__index_level_")  # of pandas, in parquet
+            if text and not index and not all(map(cells.is_number, filled)):
+                strings.append(column)
         # A number in a line of names means that it is data: words and frequencies, say.
         if len(strings) == 1 and not (self._table.header and any(map(cells.is_number, self._free))):
             return strings[0]
@@ -187,11 +192,6 @@ class Texts:
             f"which column of {self._table.name} holds the text is not clear; pass --text-column with one of "
             f"{list_columns(self._free)}, or with its number, from 1{advice}"
         )
-
-    def _holds_text(self, column: str) -> bool:
-        filled = [cell for row in self._first if (cell := row.cells.get(column)) not in (None, "")]
-        strings = all(isinstance(cell, str) for cell in filled)
-        return bool(filled) and strings and not all(map(cells.is_number, filled))
 
 
 class LabelledTexts(Texts):
@@ -202,8 +202,21 @@ class LabelledTexts(Texts):
     _tags = False
 
     def choose(self) -> None:
-        if not self._choose_question():
-            self._choose_words()
+        def get_object(cell: Any) -> Any:
+            return cell if isinstance(cell, Mapping) else None
+
+        answers, question = self.label or self.find(ANSWERS), self.text or self.find(QUESTION)
+        context, words = self.pair or self.find(CONTEXT), self.text or self.find(WORDS)
+        # Without the name of its answers, a question is not what was meant where one of its texts is named.
+        usual = self.label is not None or (self.text is None) == (self.pair is None)
+        known = question and context and question != context and usual
+        if answers and known and self.most_are(get_object, answers):
+            self.text, self.label, self._context = question, answers, context
+        elif self.pair is None and words is not None and self.most_are(cells.read_words, words):
+            lists = [column for column in self._free if column != words and self._are_aligned(words, column)]
+            tags = self.label or find_usual(TAGS, lists)
+            if tags in lists:
+                self.text, self.label, self._tags = words, tags, True
 
     def read_label(self, row: Row) -> Label | None:
         if self.label is None or self.text is None:
@@ -217,26 +230,6 @@ class LabelledTexts(Texts):
         if isinstance(cell, list):
             return cells.read_labels(cell, classes, row.where)
         return super().read_label(row)
-
-    def _choose_question(self) -> bool:
-        answers = self.label or self.find(ANSWERS)
-        if answers is None or not self.most_are(_as_answers, answers):
-            return False
-        if self.label is None and (self.text is None) != (self.pair is None):
-            return False  # one of the texts alone was asked for
-        question, context = self.text or self.find(QUESTION), self.pair or self.find(CONTEXT)
-        if question is None or context is None or question == context:
-            return False
-        self.text, self.label, self._context = question, answers, context
-        return True
-
-    def _choose_words(self) -> None:
-        words = self.text or self.find(WORDS)
-        if self.pair is None and words is not None and self.most_are(cells.read_words, words):
-            lists = [column for column in self._free if column != words and self._are_aligned(words, column)]
-            tags = self.label or find_usual(TAGS, lists)
-            if tags in lists:
-                self.text, self.label, self._tags = words, tags, True
 
     def _are_aligned(self, words: str, tags: str) -> bool:
         """Tell whether most lists of labels are as long as the words beside them: others are of the text."""
@@ -267,15 +260,14 @@ class GoldLinks(Texts):
 class Contrasts(Texts):
     """A clean and a corrupted text, the answer that they are asked for and what it is compared with.
 
-    A row that lacks either text has a contrast with an empty text, which is left out, and counted, where it
-    is tokenised.
+    A row that lacks either text has an empty one: it is counted, and left out, where it is tokenised.
     """
 
     usual: ClassVar = {"text": CLEAN, "pair": CORRUPTED, "label": ANSWER, "other": OTHER}
 
     def read_row(self, row: Row) -> Document:
         clean, corrupted = (cells.read_text(row, column) or "" for column in (self.text, self.pair))
-        answer, other = (cells.read_label(row, column) for column in (self.label, self.other))
+        answer, other = (self.read_value(row, column) for column in (self.label, self.other))
         return Document(clean, label=Contrast(corrupted, answer, other))
 
 
@@ -309,9 +301,3 @@ def list_columns(columns: Sequence[str]) -> str:
     names = ", ".join(repr(shorten(column)) for column in columns[:_LISTED])
     more = len(columns) - _LISTED
     return f"{names} and {more} more" if more > 0 else names
-
-
-def _as_answers(cell: Any) -> Any:
-    """Take an object, or a list of objects, for answers; an empty list may be one of labels."""
-    parts = cell if isinstance(cell, list) else [cell]
-    return parts if all(isinstance(part, Mapping) for part in parts) else None

@@ -19,7 +19,7 @@ class Alignment:
     """The tokens of a document by their characters; a span has those it shares a character with."""
 
     def __init__(self, offsets: Mapping[Where, Offsets], whole: "Alignment | None" = None) -> None:
-        """Know the characters of every token of each text; ``whole`` are those before some were cut off."""
+        """Take the characters of every token of each text; ``whole`` are those before some were cut off."""
         self._whole = whole
         self._tokens = {
             where: [(place, *ends) for place, ends in enumerate(tokens) if ends[1] > ends[0]]
@@ -55,10 +55,7 @@ class Alignment:
 def tag_tokens(
     tags: Iterable[tuple[Span, str | int]], offsets: Offsets, room: int, at: int
 ) -> tuple[TokenTag, ...]:
-    """Find the first token of each word among the first ``room`` tokens of a text, which begins at ``at``.
-
-    A word's tokens are those that end behind the blank before it, as ``word_ids`` of tokenizers has it.
-    """
+    """Find the first token that ends in each word, of the first ``room`` of a text that begins at ``at``."""
     ends, tagged = [stop for _, stop in offsets[:room]], []
     for word, name in tags:
         first = bisect_right(ends, word.start - 1)
@@ -76,7 +73,6 @@ class Window(NamedTuple):
     at: int
 
     def find(self, span: Span) -> TokenSpan | None:
-        """Find where a span of the document is in the sequence, if it is there whole."""
         return self.move(self.alignment.tokens(span))
 
     def move(self, span: TokenSpan | None) -> TokenSpan | None:
@@ -138,10 +134,7 @@ def _describe_words(
 
 
 def convert_link(link: Link | TokenLink, source: Find, target: Find, asks: Asks = "both") -> TokenLink | None:
-    """Find a link by tokens; None where the source or every right answer is gone, or only these are left.
-
-    ``asks``: who can be asked. Asked backward, a link has no guesses; one with candidates can't be asked.
-    """
+    """Find a link by tokens; None where the source or every right answer is gone, or only these are left."""
     begins = source(link.source)
     if begins is None or (asks == "backward" and link.candidates):
         return None
@@ -178,18 +171,14 @@ class PendingLinks(NamedTuple):
     def links(self) -> list[Link]:
         return [link for link in self.annotation.links if link.elsewhere]
 
-
-class DecoderAnnotation(NamedTuple):
-    """Words and links of a sequence that a decoder beside an encoder reads, and of it and the encoder's."""
-
-    decoder: TokenAnnotation
-    cross: TokenAnnotation
-    lost: int = 0
-    unasked: int = 0
+    @property
+    def unasked(self) -> int:
+        """How many go backward, from the encoder's text, and have candidates."""
+        return sum(bool(link.candidates) and link.source.where != "target" for link in self.links)
 
 
-def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation:
-    """Annotate a decoder that reads the encoder's first tokens, one place later.
+def annotate_shifted(encoder: TokenAnnotation, length: int) -> tuple[TokenAnnotation, TokenAnnotation]:
+    """Annotate a decoder that reads the encoder's first tokens, one place later; and it with the encoder.
 
     Every link lies in the decoder, and twice between the two: forward and backward.
     """
@@ -200,9 +189,9 @@ def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation
     def keep(span: TokenSpan) -> TokenSpan:
         return span
 
-    inside, across = [], []
+    inside = [convert_link(link, later, later) for link in encoder.links]
+    across = []
     for link in encoder.links:
-        inside.append(convert_link(link, later, later))
         across.append(convert_link(link, later, keep, "forward"))
         across.append(convert_link(link, keep, later, "backward"))
     # Those that are left are the first ones, as words are ordered by their ends.
@@ -212,25 +201,20 @@ def annotate_shifted(encoder: TokenAnnotation, length: int) -> DecoderAnnotation
     cut = encoder.cut or len(words) < len(encoder.words)
     decoder = TokenAnnotation(links=tuple(filter(None, inside)), cut=cut, **known)
     cross = TokenAnnotation(links=tuple(filter(None, across)), same=True, **known, **_describe_keys(encoder))
-    return DecoderAnnotation(decoder, cross)
+    return decoder, cross
 
 
 def annotate_target(
     encoder: TokenAnnotation, awaited: PendingLinks, text: str, target: Alignment, length: int
-) -> DecoderAnnotation:
-    """Annotate a decoder that reads ``length`` tokens: a ``text`` of its own, put one place later."""
+) -> tuple[TokenAnnotation, TokenAnnotation]:
+    """Annotate a decoder that reads ``length`` tokens, a ``text`` put one place later; and both together."""
     read, find = Window(target, 0, length - 1, 1).find, awaited.window.find
-    inside, across, lost, unasked = list[TokenLink](), list[TokenLink](), 0, 0
+    inside, across = list[TokenLink](), list[TokenLink]()
     for link in awaited.links:
         begins, ends = (span.where == "target" for span in (link.source, link.target))
         asks: Asks = "both" if begins and ends else "forward" if begins else "backward"
-        if asks == "backward" and link.candidates:
-            unasked += 1
-            continue
         converted = convert_link(link, read if begins else find, read if ends else find, asks)
-        if converted is None:
-            lost += 1
-        else:
+        if converted is not None:
             (inside if asks == "both" else across).append(converted)
     annotation = awaited.annotation
     words = [word for word in annotation.words if target.has_tokens(word)]
@@ -238,7 +222,7 @@ def annotate_target(
     known, cut = _describe_words(there, annotation, {"target": text}), len(there) < len(words)
     decoder = TokenAnnotation(links=tuple(inside), cut=cut, **known)
     known |= {"number": encoder.number, "cut": cut or encoder.cut} | _describe_keys(encoder)
-    return DecoderAnnotation(decoder, TokenAnnotation(links=tuple(across), **known), lost, unasked)
+    return decoder, TokenAnnotation(links=tuple(across), **known)
 
 
 def _describe_keys(encoder: TokenAnnotation) -> dict[str, Any]:

@@ -1,23 +1,89 @@
-"""Tokenised sequences on disk, shuffled, and without what comes twice."""
+"""Which documents are read, and in which order; and their tokenised sequences, on disk.
+
+An item's ``part_of`` names its document; an item without one is a document of its own, named by its place.
+"""
 
 import contextlib
 import hashlib
 import pickle
+import sys
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import chain, islice
 from threading import Lock
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.attention.tokens import TokenAnnotation
-from attnprobe.corpus.document import Label
+from attnprobe.corpus.document import Document, DocumentNumbers, Label
+from attnprobe.corpus.media import MediaFolder
+from attnprobe.corpus.source import Order
 from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.errors import DataError
 from attnprobe.files import reason
 from attnprobe.sums.documents import name_documents
+
+#: Which part of the documents, counted from 1, and of how many.
+Part = tuple[int, int]
+Drawn = TypeVar("Drawn")
+
+
+def select(documents: Any, limit: int | None, sample: int | None, seed: int, part: Part | None = None) -> Any:
+    """Give the first ``limit`` documents, or all, or a ``sample`` of those, in order; or a part of these.
+
+    Parts of one document are drawn together and count once; the limit counts parts.
+    """
+    folder = isinstance(documents, MediaFolder)
+    items: Iterable[Any] = documents.items if folder else documents
+    chosen = islice(items, None if limit is None else min(limit, sys.maxsize))  # which takes no more
+    chosen = chosen if sample is None else draw_documents(chosen, sample, seed)
+    chosen = chosen if part is None else take_part(chosen, part)
+    return replace(documents, items=tuple(chosen)) if folder else iter(chosen)
+
+
+def take_part(items: Iterable[Drawn], part: Part) -> Iterator[Drawn]:
+    """Take the items of every N-th document, from the K-th on, for part K of N; nothing is read ahead."""
+    (number, of), numbers, count = part, DocumentNumbers(), 0
+    for item in items:
+        place = numbers.number(getattr(item, "part_of", None))
+        count = max(count, place + 1)
+        if place % of == number - 1:
+            yield item
+    if count < number:
+        there = "there is only 1 document" if count == 1 else f"there are only {count:,} documents"
+        raise DataError(f"Part {number}/{of} holds nothing: {there}; give fewer parts.")
+
+
+def draw_documents(items: Iterable[Drawn], number: int, seed: int) -> list[Drawn]:
+    """Draw documents at random, each subset of that size as likely as any other; the items keep their order.
+
+    The documents of the smallest keys win: a larger number adds documents to those of a smaller one.
+
+    References:
+        Efraimidis and Spirakis (2006), Weighted random sampling with a reservoir, with equal weights.
+    """
+    drawn: dict[int, list[tuple[int, Drawn]]] = {}  # by key
+    largest: list[int] = []  # negative keys of what is drawn: the largest key first
+    for place, item in enumerate(items):
+        key = _draw_key(seed, item, place)
+        if key not in drawn:
+            heappush(largest, -key)
+        drawn.setdefault(key, []).append((place, item))
+        if len(drawn) > number:
+            del drawn[-heappop(largest)]
+    return [item for _, item in sorted(chain.from_iterable(drawn.values()), key=lambda entry: entry[0])]
+
+
+def _draw_key(seed: int, item: Any, place: int) -> int:
+    group = getattr(item, "part_of", None)
+    name = f"place {place}" if group is None else f"group {group}"
+    content = f"{seed}|{name}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "big")
 
 
 class Spool:
@@ -60,9 +126,37 @@ class Spool:
             raise DataError(f"{full}; point TMPDIR at a larger disk.") from error
 
 
+def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Document]]:
+    """Yield documents in a random order, each with all of its parts; they wait in a temporary file."""
+    documents = iter(documents)
+    first = list(islice(documents, 1))  # a source says with its first document in which order they come
+    if order.arranged:
+        yield from ([document] for document in chain(first, documents))
+        return
+    keys, starts = array("Q"), array("Q", [0])
+    with Spool("The text") as spool:
+        for place, document in enumerate(chain(first, documents)):
+            keys.append(_draw_key(order.seed, document, place))
+            # Our own objects in a file without a name: nobody else can write to it.
+            content = pickle.dumps(document, pickle.HIGHEST_PROTOCOL)
+            starts.append(spool.append(content) + len(content))
+        drawn = np.array(keys, np.uint64)
+        by_key = np.argsort(drawn, kind="stable")
+        parts = np.split(by_key, np.flatnonzero(np.diff(drawn[by_key])) + 1) if keys else []
+        order.total = len(parts)
+        for places in parts:
+            ends = ((starts[place], starts[place + 1]) for place in places)
+            yield [pickle.loads(spool.read(start, stop - start)) for start, stop in ends]
+
+
+def arrange_media(folder: MediaFolder, order: Order) -> MediaFolder:
+    order.total = len(folder.items)
+    keyed = sorted((_draw_key(order.seed, item, place), place) for place, item in enumerate(folder.items))
+    return replace(folder, items=tuple(folder.items[place] for _, place in keyed))
+
+
 #: The annotation of a sequence, and that of attention to it from what a decoder reads.
 Annotations = tuple[TokenAnnotation | None, TokenAnnotation | None]
-_FACTS = 6  # that are known of each sequence
 
 
 class SequenceStore(Spool):
@@ -74,31 +168,28 @@ class SequenceStore(Spool):
         self.labels: dict[int, Label] = {}
         self.annotated = False  # whether a sequence has an annotation
         self.groups: list[str] = []  # the names of those in which sequences count
-        # Of each sequence: start, tokens, bytes of annotation, second text, document, group.
-        self._facts, self._names = array("q"), array("Q")
+        # Of each sequence: start, tokens, bytes of annotation, second text, document, group, name.
+        self._facts = [array(code) for code in "qqqqqqQ"]
         self._digest = hashlib.sha256()
 
     def __len__(self) -> int:
-        return len(self._names)
-
-    def _column(self, place: int) -> NDArray[np.int64]:
-        return np.array(self._facts, np.int64)[place::_FACTS]
+        return len(self._facts[0])
 
     @property
     def lengths(self) -> NDArray[np.int32]:
-        return self._column(1).astype(np.int32)
+        return np.array(self._facts[1], np.int32)
 
     @property
     def documents(self) -> NDArray[np.int64]:
-        return self._column(4)
+        return np.array(self._facts[4], np.int64)
 
     @property
     def names(self) -> NDArray[np.int64]:
-        return name_documents(np.array(self._names, np.uint64))
+        return name_documents(np.array(self._facts[6], np.uint64))
 
     @property
     def group_numbers(self) -> NDArray[np.int64]:
-        return self._column(5)
+        return np.array(self._facts[5], np.int64)
 
     @property
     def digest(self) -> str:
@@ -127,32 +218,28 @@ class SequenceStore(Spool):
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
             start = self.append(ids.tobytes() + content)
-            self._facts.extend((start, len(ids), len(content), sequence.second, sequence.document, group))
-            self._names.append(sequence.name)
+            text = (sequence.second, sequence.document, group, sequence.name)
+            facts = (start, len(ids), len(content), *text)
+            for column, fact in zip(self._facts, facts, strict=True):
+                column.append(fact)
         return self
 
     def ids(self, index: int) -> NDArray[np.int32]:
-        start, length = self._facts[_FACTS * index : _FACTS * index + 2]
+        start, length = (column[index] for column in self._facts[:2])
         return np.frombuffer(self.read(start, 4 * length), np.int32)
 
     def annotations(self, index: int) -> Annotations:
-        start, length, size = self._facts[_FACTS * index : _FACTS * index + 3]
+        start, length, size = (column[index] for column in self._facts[:3])
         return pickle.loads(self.read(start + 4 * length, size)) if size else (None, None)
 
     def second(self, index: int) -> int:
-        """Where the second text of a pair begins, 0 for a single text."""
-        return self._facts[_FACTS * index + 3]
+        return self._facts[3][index]
 
 
 def replace_repeated(
     ids: NDArray[np.integer], special: NDArray[np.bool_], ordinary: NDArray[np.int64]
 ) -> NDArray[np.integer]:
-    """Put another token in the place of each that came before in a sequence; the tokens alone seed the draw.
-
-    >>> ids = replace_repeated(np.array([1, 7, 8, 7, 8, 2]), np.arange(6) % 5 == 0, np.arange(7, 11))
-    >>> ids[[0, 1, 2, 5]].tolist(), sorted(ids[3:5].tolist())
-    ([1, 7, 8, 2], [9, 10])
-    """
+    """Put another token in the place of each that came before in a sequence, drawn from these alone."""
     again = np.ones(len(ids), bool)
     again[np.unique(ids, return_index=True)[1]] = False
     places = np.flatnonzero(again & ~special)

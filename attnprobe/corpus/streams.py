@@ -110,8 +110,6 @@ _PACKINGS: Mapping[str, tuple[str, Callable[[BinaryIO], Any]]] = {
     ".zst": ("zstd", _open_zstd),
 }
 PACKED = tuple(_PACKINGS)
-#: How an error lists them.
-EACH_ALSO = "each also with .gz, .bz2, .xz or .zst"
 
 
 def strip_packing(path: PurePath) -> PurePath:

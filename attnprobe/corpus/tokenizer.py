@@ -1,31 +1,29 @@
-"""What is asked of a tokenizer, and the special tokens that it puts around a text."""
+"""A tokenizer: the special tokens that it puts around a text, and what kind of token each id is."""
 
+import hashlib
+import math
+import re
+import string
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
-from attnprobe.corpus.streams import check_unicode, shorten
+import numpy as np
+from numpy.typing import NDArray
+
+from attnprobe.corpus.streams import decode_lines, open_file, shorten, strip_ends
 from attnprobe.errors import AttnprobeError, DataError, first_line
 
+#: How vocabularies call what is no piece of text: [unused12], <extra_id_0>, <0x0A>, <|user|>, madeupword0002.
+_NO_TEXT = re.compile(r"\[[A-Za-z]+[ _-]?\d*\]|<[^<>\s]+>|madeupword\d+")
 #: Tokens of the vocabulary that are tried as a probe where the usual one gives no token.
 _MOST_PROBES = 2000
-#: So many first texts are checked, each up to so many characters.
-_CHECKED_TEXTS, _CHECKED_CHARACTERS = 16, 20_000
-
-
-class Tokenizer(Protocol):
-    """What is asked of a tokenizer; every one of transformers has it."""
-
-    model_input_names: list[str]
-
-    def __call__(self, *texts: Any, **options: Any) -> Mapping[str, Any]: ...
-
-    def __len__(self) -> int: ...
-
-    def decode(self, ids: Any, **options: Any) -> str: ...
-
-    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]: ...
+_CHECKED_TEXTS = 16
+#: A tokenizer of transformers, or what behaves like one.
+Tokenizer = Any
 
 
 class NoTokenizer:
@@ -52,9 +50,6 @@ def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, 
     except AttnprobeError:
         raise
     except Exception as error:  # what comes from tokenizers has no class of its own
-        given = [*texts, options.get("text_target") or ""]
-        for text in chain.from_iterable([one] if isinstance(one, str) else one for one in given):
-            check_unicode(text, f"The text {shorten(repr(text))}")
         raise DataError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
 
 
@@ -62,8 +57,8 @@ def ask_offsets(tokenizer: Any) -> dict[str, bool]:
     """Ask for the characters of tokens, or refuse a tokenizer that can't say them."""
     if not getattr(tokenizer, "is_fast", False):
         raise DataError(
-            f"The tokenizer ({type(tokenizer).__name__}) has no fast form (tokenizer.json), so it can't say "
-            "which characters a token covers, as words and links need."
+            f"The tokenizer ({type(tokenizer).__name__}) has no fast form (tokenizer.json), which says where "
+            "in the text a token lies, as words and links need."
         )
     return {"return_offsets_mapping": True}
 
@@ -92,18 +87,17 @@ class Frame:
                 failure = error
                 continue
             if bare and special.isdisjoint(bare):
-                for start in range(len(framed) - len(bare) + 1):
-                    frame = cls(tuple(framed[:start]), tuple(framed[start + len(bare) :]))
-                    if frame.around(bare) == framed and {*frame.before, *frame.after}.isdisjoint(bare):
-                        return frame
+                start = framed.index(bare[0]) if bare[0] in framed else 0
+                frame = cls(tuple(framed[:start]), tuple(framed[start + len(bare) :]))
+                if frame.around(bare) == framed and {*frame.before, *frame.after}.isdisjoint(bare):
+                    return frame
                 break
         raise failure
 
     def check(self, tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
         """Hold the ids of the first texts, with the frame around them, against ``tokenizer(text)``."""
         for text, bare in islice(zip(texts, ids, strict=True), _CHECKED_TEXTS):
-            checked = bare and len(text) <= _CHECKED_CHARACTERS
-            if checked and list(tokenize(tokenizer, text, verbose=False)["input_ids"]) != self.around(bare):
+            if bare and list(tokenize(tokenizer, text, verbose=False)["input_ids"]) != self.around(bare):
                 raise DataError(
                     f"The tokenizer does not put {shorten(repr(text))} between the special tokens that it "
                     "puts around other texts, so that it can't be cut into windows."
@@ -114,3 +108,155 @@ class Frame:
 
     def around(self, ids: Sequence[int]) -> list[int]:
         return [*self.before, *ids, *self.after]
+
+
+class TokenKinds:
+    """Looks token ids up; ``start`` is what a decoder begins with.
+
+    A token is punctuation when it is ordinary and every character of it is punctuation or an ASCII symbol.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, frame: Frame, start: int | None = None) -> None:
+        self._tokenizer = tokenizer
+        self._leads = bool(frame.before) or start is not None
+        separators = {*frame.after, *_find_ids(tokenizer, "sep_token_id", "eos_token_id")}
+        beside = _find_ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
+        # Boundary tokens, which are no candidates for rare tokens.
+        self.framing = frozenset({*frame.before, *separators, *beside, start} - {None})
+        self._separators, self._special = [*separators], [*self.framing | find_special_ids(tokenizer)]
+        self._punctuation: dict[int, bool] = {}
+
+    def first(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        marked = np.zeros(ids.shape, bool)
+        marked[:, 0] = self._leads
+        return marked
+
+    def separator(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        return np.isin(ids, self._separators)
+
+    def special(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Mark every token that stands for no text, such as boundary tokens and masks."""
+        return np.isin(ids, self._special)
+
+    def punctuation(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
+        types, place = np.unique(ids, return_inverse=True)
+        for unseen in set(types.tolist()) - self._punctuation.keys():
+            spelled = spell_token(self._tokenizer, unseen)
+            self._punctuation[unseen] = unseen not in self.framing and is_punctuation(spelled)
+        return np.array([self._punctuation[t] for t in types.tolist()])[place].reshape(ids.shape)
+
+
+def find_special_ids(tokenizer: Tokenizer) -> set[int]:
+    """List the special tokens of a tokenizer, without the one that stands for unknown text."""
+    return {*getattr(tokenizer, "all_special_ids", ())} - _find_ids(tokenizer, "unk_token_id")
+
+
+def list_ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
+    """List the ids of pieces of text below ``known``, which the model has embeddings for."""
+    left = {*getattr(tokenizer, "all_special_ids", ()), *getattr(tokenizer, "added_tokens_decoder", ())}
+    names = enumerate(tokenizer.convert_ids_to_tokens(list(range(min(known, len(tokenizer))))))
+    return [token for token, name in names if token not in left and name and not _NO_TEXT.fullmatch(name)]
+
+
+def spell_token(tokenizer: Tokenizer, token: int) -> str:
+    """Spell a token without marks of word beginning (a space) or continuation (##)."""
+    return tokenizer.decode([token]).strip().removeprefix("##")
+
+
+def is_punctuation(text: str) -> bool:
+    marks = (sign in string.punctuation or unicodedata.category(sign).startswith("P") for sign in text)
+    return bool(text) and all(marks)
+
+
+def _find_ids(tokenizer: Tokenizer, *names: str) -> set[int]:
+    return {value for name in names if (value := getattr(tokenizer, name, None)) is not None}
+
+
+#: Rare types make up this share of the corpus's token occurrences, counted from the rarest up.
+RARE_SHARE = 0.1
+
+
+@dataclass(frozen=True)
+class Rarity:
+    """How frequent token types are, each (id,); special tokens have rank and order -1."""
+
+    rank: NDArray[np.int64]  # how many types are more frequent
+    order: NDArray[np.int64]  # a place of its own for each type
+    rare: NDArray[np.float32]  # which part of it counts as rare
+    once: float | None = None  # the share of types that occur once, where the border of rare ones parts these
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.rank.tobytes() + self.rare.tobytes()).hexdigest()
+
+
+def rank_types(
+    counts: NDArray[np.int64],
+    special: frozenset[int],
+    frequencies: NDArray[np.float64] | None = None,
+) -> Rarity:
+    """Rank the token types of a corpus and mark the rare ones.
+
+    Types are ranked by how often they occur in the corpus, or by given ``frequencies`` (of each id on any
+    scale, 0 for unknown ones) and then by occurrence; equals share a rank. From the rarest up, types are rare
+    until together they make up a tenth of the occurrences of ordinary tokens. Where equals cross that line,
+    each counts in part, w = (a tenth of N - occurrences of rarer types) / occurrences of the equals.
+
+    >>> rank_types(np.array([84, 8, 4, 4]), frozenset()).rare
+    array([0.  , 0.25, 1.  , 1.  ], dtype=float32)
+    """
+    ordinary = np.ones(len(counts), bool)
+    ordinary[[token for token in special if token < len(counts)]] = False
+    ids = np.flatnonzero(ordinary)
+    known = (np.zeros(len(counts)) if frequencies is None else frequencies)[ids]
+    by_frequency = np.lexsort((-counts[ids], -known))
+    ids, known = ids[by_frequency], known[by_frequency]
+    occurring = counts[ids]
+    changes = (np.diff(occurring) != 0) | (np.diff(known) != 0)
+    starts = np.flatnonzero(np.concatenate([np.ones(min(1, len(ids)), bool), changes]))
+    sizes = np.diff(np.append(starts, len(ids)))
+
+    rank, order = np.full((2, len(counts)), -1, np.int64)
+    order[ids], rank[ids] = np.arange(len(ids)), np.repeat(starts, sizes)
+    each = occurring[starts]
+    together = each * sizes
+    rarer = together[::-1].cumsum()[::-1] - together
+    room = RARE_SHARE * occurring.sum() - rarer
+    # What does not occur at all takes no room.
+    part = np.clip(np.divide(room, together, out=np.ones(len(each)), where=together > 0), 0, 1)
+    rare = np.zeros(len(counts), np.float32)
+    rare[ids] = np.repeat(part, sizes)
+
+    tied = (part > 0) & (part < 1) & (sizes > 1) & (each == 1)
+    undecided = frequencies is None and tied.any()
+    once = float(together[each == 1].sum() / occurring.sum()) if undecided else None
+    return Rarity(rank, order, rare, once)
+
+
+def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArray[np.float64]:
+    """Read token frequencies: token, tab, number on each line.
+
+    A token is looked up as the tokenizer names it (``##ing``), else as it is spelled (``the``), else it is 0.
+    """
+    listed: dict[str, float] = {}
+    with open_file(path, str(path)) as stream:
+        for number, line in enumerate(strip_ends(decode_lines(stream, str(path))), 1):
+            token, _, value = line.rpartition("\t")
+            try:
+                frequency = float(value)
+            except ValueError:
+                frequency = math.nan
+            if token and math.isfinite(frequency) and frequency >= 0:
+                listed[token] = max(frequency, listed.get(token, 0.0))
+            elif line.strip() and number > 1:  # the first line may be a header
+                raise DataError(f"{path}, line {number}: expected a token, a tab and a frequency from 0 on.")
+    names = tokenizer.convert_ids_to_tokens(list(range(vocabulary)))
+    frequencies = np.zeros(vocabulary)
+    for token, name in enumerate(names):
+        if name in listed:
+            frequencies[token] = listed[name]
+        elif name is not None and not name.startswith("##"):
+            frequencies[token] = listed.get(spell_token(tokenizer, token), 0.0)
+    if not frequencies.any():
+        raise DataError(f"{path}: none of its words is a token of this model; is it the right file?")
+    return frequencies

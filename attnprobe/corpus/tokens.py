@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
-from types import MappingProxyType
+from itertools import repeat, takewhile
 from typing import Any
 
 from attnprobe.attention.tokens import TokenAnnotation, TokenAnswers
@@ -79,13 +78,13 @@ class SequenceReader:
         max_length: int,
         *,
         truncate: bool = False,
-        prompts: Mapping[str, str] = MappingProxyType({"": ""}),
+        prompts: Mapping[str, str] | None = None,
     ) -> None:
         self.tokenizer, self.max_length, self.truncate = tokenizer, max_length, truncate
-        self._prompts = prompts
+        self._prompts = prompts or {"": ""}
         self._prompt_ids = {
             text: list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"]) if text else []
-            for text in prompts.values()
+            for text in self._prompts.values()
         }
         self.frame, self._checked = Frame.of(tokenizer), False
         # The unknown token stands for ordinary text.
@@ -105,14 +104,13 @@ class SequenceReader:
             single = [self._find_prompt(each) + each.text for each in chunk if each.pair is None]
             annotated = any(document.annotation is not None for document in chunk)
             tokenised = self.tokenise(single, **ask_offsets(self.tokenizer) if annotated else {})
-            ids = iter(tokenised["input_ids"])
-            offsets = iter(tokenised.get("offset_mapping", ()))
+            encoded = zip(tokenised["input_ids"], tokenised.get("offset_mapping", repeat(())), strict=False)
             for document in chunk:
                 self.reading.documents += 1
                 if document.pair is not None:
                     sequences = self._read_pair(document)
                 else:
-                    sequences = self._read_windows(document, next(ids), next(offsets, ()))
+                    sequences = self._read_windows(document, *next(encoded))
                 if sequences:
                     name = document.digest
                     number = self._numbers.number(None if document.part_of is None else name)
@@ -237,9 +235,9 @@ class SequenceReader:
             self.reading.spelled_token = self.reading.spelled_token or name
 
 
-def _read_pair_offsets(encoded: Any, prompt: str) -> dict[Where, Offsets]:
+def _read_pair_offsets(encoded: Any, prompt: str) -> dict[Where, list[tuple[int, int]]]:
     """Give the characters of the tokens of either text, (0, 0) for the other's."""
-    offsets: dict[Where, Offsets] = {"text": [], "pair": []}
+    offsets: dict[Where, list[tuple[int, int]]] = {"text": [], "pair": []}
     for side, (start, stop) in zip(encoded.sequence_ids(0), encoded["offset_mapping"], strict=True):
         offsets["text"].append((start - len(prompt), stop - len(prompt)) if side == 0 else (0, 0))
         offsets["pair"].append((start, stop) if side == 1 else (0, 0))

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.media import MediaFolder
-from attnprobe.corpus.order import select
 from attnprobe.corpus.source import OpenSource
+from attnprobe.corpus.store import select
 from attnprobe.errors import NothingToMeasureError, UsageError
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.objectives.choosing import Loader, choose_task, import_objective

@@ -14,8 +14,7 @@ from attnprobe.kernels.rows import FAST, LANES, can_run_compiled, log2, run_over
 def _halves(p, b, q, rows, terms):  # noqa: ANN001, ANN202 - numba infers the types
     """Put half of each probability of a query side by side, and beside it what it adds to the entropy.
 
-    The sum of two halves is their mean, without a product in the hot loop. The heads of a query, far apart
-    in p, fit the first cache. Zeros fill each row up to whole vectors: no row ends in a slow scalar loop.
+    The sum of two halves is their mean; zeros fill each row up to whole vectors, without a scalar loop.
     """
     for h in range(p.shape[1]):
         for k in range(p.shape[3]):
@@ -36,10 +35,7 @@ def _diverge(rows, terms, i, other_rows, other_terms, j, width):  # noqa: ANN001
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
 def _divergence_rows(p, r, same, numbered, start, stop, out):  # noqa: ANN001, ANN202
-    """Fill out[b, q, pair] for the rows ``start <= b * Q + q < stop`` of p (b, g, q, k) and r (b, h, q, k).
-
-    Each head of p meets those of r: all, or that of its number, or, if they are the same, those behind it.
-    """
+    """Fill out[b, q, pair] with each head of p and those of r, all, its equal, or those behind it."""
     _, heads, queries, keys = p.shape
     others = r.shape[1]
     width = -(-keys // LANES) * LANES
@@ -101,8 +97,8 @@ ROUNDING = 1e-7
 def bound_rounding(dtype: torch.dtype) -> float:
     """Bound the divergence, in nats, that rounding alone may put between two heads that attend alike.
 
-    max(8 eps(float32), 2 eps(dtype)^2): sums over keys are in float32 whatever the model computes in, and
-    logits of a size of 4 that rounding moves by d = 4 eps move the divergence by d^2 / 8, to second order.
+    Sums over keys are in float32 whatever the model computes in, and logits of a size of 4 that rounding
+    moves by d = 4 eps move the divergence by d^2 / 8, to second order.
     """
     return max(8 * torch.finfo(torch.float32).eps, 2 * torch.finfo(dtype).eps ** 2)
 

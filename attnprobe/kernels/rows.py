@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -19,11 +19,9 @@ from torch import Tensor
 
 #: Rows are filled up with zeros to a multiple of this many float32, a vector of AVX-512.
 LANES = 16
-#: LLVM may reorder sums and fuse multiply-adds, but must still honour NaN and infinity. A loop that may be
-#: reordered calls no compiled function but those that are always inlined: whether LLVM inlines another
-#: depends on what lies in the cache, and the order of sums on that.
+#: LLVM may reorder sums and fuse multiply-adds, but must still honour NaN and infinity. Such a loop calls no
+#: compiled function that is not always inlined, or the order of sums would depend on what lies in the cache.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
-
 
 #: log2(1 + f) / f over one binade, lowest power first.
 FITTED = Chebyshev.interpolate(
@@ -92,21 +90,13 @@ def run_over_rows(
 
 @dataclass(frozen=True)
 class RowSummary:
-    """What one pass over the keys of each row gives; each tensor is (batch, head, query).
+    """What one pass over the keys of each row gives; each tensor is (batch, head, query), of floats."""
 
-    Attributes:
-        entropy: -sum p ln p, in nats.
-        maximum: The largest probability of the row.
-        argmax: The first key that has it; as the others, a float, and NaN in a row of NaN.
-        distance: sum p |query - key|, in tokens.
-        masses: For each feature, the probability on its keys.
-    """
-
-    entropy: Tensor
+    entropy: Tensor  # -sum p ln p, in nats
     maximum: Tensor
-    argmax: Tensor
-    distance: Tensor
-    masses: tuple[Tensor, ...]
+    argmax: Tensor  # the first key that has the maximum; NaN in a row of NaN
+    distance: Tensor  # sum p |query - key|, in tokens
+    masses: tuple[Tensor, ...]  # for each feature, the probability on its keys
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
@@ -151,11 +141,6 @@ def _summary_rows(p, features, distances, offset, start, stop, out):  # noqa: AN
             out[4 + f, b, h, q] = mass
 
 
-@lru_cache(maxsize=8)
-def _distances(longest: int) -> np.ndarray:
-    return np.abs(np.arange(-longest, longest + 1)).astype(np.float32)
-
-
 def _summary_torch(p: Tensor, features: Tensor, offset: int) -> RowSummary:
     queries = torch.arange(offset, offset + p.shape[2], device=p.device)
     keys = torch.arange(p.shape[3], device=p.device)
@@ -181,7 +166,8 @@ def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary:
     width = -(-keys // LANES) * LANES
     padded = (torch.constant_pad_nd(features, (0, width - keys)) if width > keys else features).contiguous()
     out = torch.empty(4 + features.shape[1], batch, heads, queries)
-    distances = _distances(1 << max(width, offset + queries).bit_length())
+    longest = max(width, offset + queries)
+    distances = np.abs(np.arange(-longest, longest + 1)).astype(np.float32)
     inputs = p.contiguous().numpy(), padded.numpy(), distances, offset
     run_over_rows(_summary_rows, batch * heads * queries, *inputs, out=(out.numpy(),))
     entropy, maximum, argmax, distance, *masses = out.unbind()

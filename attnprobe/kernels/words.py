@@ -18,19 +18,13 @@ class Rows:
     """Questions to a map: for each row, which of its candidates gets most from its queries.
 
     Ranges are (..., 2), the first and the one behind the last.
-
-    Attributes:
-        sequence: (row,) the sequence it lies in.
-        candidates: The range of its candidates in ``spans``.
-        itself: The range of those that are the row itself, which are no answers; it may be empty.
-        spans: The range of the keys of each candidate.
     """
 
-    sequence: Ints
+    sequence: Ints  # that each row lies in
     queries: Ints
-    candidates: Ints
-    itself: Ints
-    spans: Ints
+    candidates: Ints  # the range of its candidates in ``spans``
+    itself: Ints  # of those that are the row itself, which are no answers; it may be empty
+    spans: Ints  # the keys of each candidate
 
     def __len__(self) -> int:
         return len(self.sequence)
@@ -118,23 +112,14 @@ _NEW, _ON_PATH, _DONE, _JOINED = range(4)
 
 @dataclass(frozen=True)
 class Sentences:
-    """The words of sentences, and their gold trees, with words known by their places in ``spans``.
+    """The words of sentences, and their gold trees, with words known by their places in ``spans``."""
 
-    Attributes:
-        sequence: (sentence,) the sequence of each.
-        words: (sentence, 2) the range of its words.
-        spans: (word, 2) the range of its tokens.
-        edges: (edge, 2) words that are joined, the earlier one first; sorted, each edge once.
-        roots: (sentence,) the word that all others descend from.
-        arcs: (arc, 2) a word that is no root and a head of it; sorted, each arc once.
-    """
-
-    sequence: Ints
-    words: Ints
-    spans: Ints
-    edges: Ints
-    roots: Ints
-    arcs: Ints
+    sequence: Ints  # of each sentence
+    words: Ints  # (sentence, 2) the range of its words
+    spans: Ints  # (word, 2) the range of its tokens
+    edges: Ints  # (edge, 2) words that are joined, the earlier one first; sorted, each edge once
+    roots: Ints  # (sentence,) the word that all others descend from
+    arcs: Ints  # (arc, 2) a word that is no root and a head of it; sorted, each arc once
 
     def __len__(self) -> int:
         return len(self.sequence)

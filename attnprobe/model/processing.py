@@ -13,8 +13,7 @@ from torch import Tensor
 from transformers import AutoFeatureExtractor, AutoImageProcessor
 
 from attnprobe.corpus.media import BOTH, IMAGE, SOUND
-from attnprobe.corpus.tokenizer import Tokenizer
-from attnprobe.corpus.vocabulary import list_ordinary_ids
+from attnprobe.corpus.tokenizer import Tokenizer, list_ordinary_ids
 from attnprobe.errors import AttnprobeError, ModelError, UsageError, first_line
 from attnprobe.model.private import build_processor
 from attnprobe.model.quirks import IMAGE_ENDS, UnsupportedModelError, find_placeholder, find_sound_window

@@ -28,7 +28,6 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.overrides import TorchFunctionMode
 
-Options = dict[str, Any]
 Called = Callable[..., Any]
 #: Takes a gradient back from a function's value to its input.
 Back = Callable[[Tensor], Tensor]
@@ -45,7 +44,7 @@ class Relevance(TorchFunctionMode):
     """
 
     def __torch_function__(
-        self, func: Called, types: Any, args: tuple[Any, ...] = (), kwargs: Options | None = None
+        self, func: Called, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Apply the rule of a function, where gradients flow through it."""
         rule = _RULES.get(getattr(func, "__name__", "")) if torch.is_grad_enabled() else None

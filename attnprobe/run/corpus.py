@@ -13,9 +13,8 @@ from attnprobe.corpus.batches import Batches, MediaBatches
 from attnprobe.corpus.document import Uses
 from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.streams import shorten
-from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokenizer import Frame, Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.corpus.tokens import Reading, TokenSequence
-from attnprobe.corpus.vocabulary import Rarity, TokenKinds, rank_types, read_frequencies
 from attnprobe.errors import ModelError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint, resolve_window

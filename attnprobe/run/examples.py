@@ -13,7 +13,6 @@ from attnprobe.corpus.document import (
     Document,
     DocumentNumbers,
     Pair,
-    Passage,
     Query,
     Span,
     Tagged,
@@ -23,7 +22,7 @@ from attnprobe.corpus.document import (
     find_gold,
 )
 from attnprobe.corpus.media import MediaFolder
-from attnprobe.corpus.spans import Alignment, DecoderAnnotation, annotate_shifted, annotate_target
+from attnprobe.corpus.spans import Alignment, annotate_shifted, annotate_target
 from attnprobe.corpus.tokenizer import ask_offsets, tokenize
 from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.errors import DataError, NothingToMeasureError, UsageError
@@ -147,7 +146,8 @@ def build_decoder_sequences(
         if annotation is None or annotation.tags or annotation.answers is not None:  # which are for tasks
             yield TokenSequence(ids)
         else:
-            yield _annotate(ids, annotate_shifted(annotation, len(ids)))
+            decoder, cross = annotate_shifted(annotation, len(ids))
+            yield TokenSequence(ids, annotation=decoder, crossed=cross)
         if sequence.awaited is not None:  # there is no target
             reading.links_lost += len(sequence.awaited.links)
 
@@ -169,14 +169,11 @@ def _read_labels(
             whole = Alignment({"target": uncut["offset_mapping"][0]})
         alignment = Alignment({"target": encoded["offset_mapping"][place]}, whole)
         annotation = sequence.annotation or TokenAnnotation()
-        beside = annotate_target(annotation, sequence.awaited, texts[place], alignment, len(ids))
-        reading.links_lost += beside.lost
-        reading.links_unasked += beside.unasked
-        yield _annotate(ids, beside)
-
-
-def _annotate(ids: list[int], beside: DecoderAnnotation) -> TokenSequence:
-    return TokenSequence(ids, annotation=beside.decoder, crossed=beside.cross)
+        awaited = sequence.awaited
+        decoder, cross = annotate_target(annotation, awaited, texts[place], alignment, len(ids))
+        reading.links_unasked += awaited.unasked
+        reading.links_lost += len(awaited.links) - awaited.unasked - len(decoder.links) - len(cross.links)
+        yield TokenSequence(ids, annotation=decoder, crossed=cross)
 
 
 def _encode(
@@ -215,7 +212,7 @@ def split_examples(documents: Iterable[Document], choose: Choose) -> Iterator[Do
     rest = iter(documents)
     first = next(rest, None)
     if first is not None:
-        split = _split_queries if isinstance(first.label, Query | Passage) else _split_rows
+        split = _split_queries if isinstance(first.label, Query) else _split_rows
         yield from split(chain([first], rest), choose)
 
 
@@ -254,7 +251,8 @@ def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Do
 
     def take_queries() -> Iterator[Document]:
         for document in rest:
-            if isinstance(document.label, Passage):
+            assert isinstance(document.label, Query)
+            if document.label.judged is None:
                 passages.append(document)
                 return
             yield document
@@ -263,6 +261,7 @@ def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Do
     for example, document in enumerate(choose(queries)):
         label, number = document.label, numbers.number(document.part_of)
         assert isinstance(label, Query)
+        assert label.judged is not None
         judged = [(name, grade) for name, grade in label.judged if grade > 0 and name != label.name]
         for passage, grade in judged:
             answers.setdefault(passage, []).append(Use(example, number, 1, float(grade)))
@@ -271,7 +270,7 @@ def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Do
     for _ in queries:  # those that were not chosen
         pass
     for document in chain(passages, rest):
-        assert isinstance(document.label, Passage)
+        assert isinstance(document.label, Query)
         name = document.label.name
         uses = Uses(tuple(answers.pop(name, [])), name)
         yield Document(document.text, label=uses, part_of=document.part_of, role="document")

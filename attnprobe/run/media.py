@@ -22,9 +22,8 @@ from attnprobe.corpus.media import (
     read_image_size,
 )
 from attnprobe.corpus.store import Spool
-from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokenizer import Frame, find_special_ids
 from attnprobe.corpus.tokens import Reading, TokenSequence
-from attnprobe.corpus.vocabulary import find_special_ids
 from attnprobe.errors import DataError, ModelError, UsageError, first_line
 from attnprobe.model.check.trace import catch_tokens, find_grid
 from attnprobe.model.checkpoint import Checkpoint

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from attnprobe.corpus.batches import Batches
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import BOTH, MediaFolder
-from attnprobe.corpus.order import select
+from attnprobe.corpus.store import select
 from attnprobe.corpus.tokens import CHUNK_DOCUMENTS, SequenceReader
 from attnprobe.errors import NothingToMeasureError, UsageError
 from attnprobe.model.check.architecture import Architecture

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnprobe.corpus.document import Document
-from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokenizer import Frame, list_ordinary_ids
 from attnprobe.corpus.tokens import TokenSequence
-from attnprobe.corpus.vocabulary import list_ordinary_ids
 from attnprobe.errors import UsageError
 from attnprobe.model.checkpoint import Checkpoint
 

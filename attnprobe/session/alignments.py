@@ -20,7 +20,7 @@ def open_aligned(
     one_based: bool,
 ) -> OpenSource:
     """Open pairs of texts (files, a table, a list) with an alignment for each (a file, a list)."""
-    from attnprobe.corpus.alignments import align_documents, list_lines, read_lines
+    from attnprobe.corpus.alignments import align_documents, read_lines
 
     source = _open_pairs(texts, targets, options)
     if isinstance(alignments, str | Path):
@@ -29,7 +29,7 @@ def open_aligned(
         source = replace(source, described={"name": source.name, "sources": files})
         name, lines = str(path), read_lines(path)
     else:
-        name, lines = "alignments", iter(list_lines(alignments))
+        name, lines = "alignments", alignments
     documents = align_documents(source.documents, lines, name, source.name, one_based=one_based)
     return replace(source, documents=documents)
 

@@ -169,7 +169,7 @@ def open_to_replay(
 
 def identify_source(source: OpenSource, reading: "CorpusOptions") -> list[Any]:
     """Tell data from other data: by the SHA-256 of a file, or of what is read where there is none."""
-    from attnprobe.corpus.order import select
+    from attnprobe.corpus.store import select
     from attnprobe.intervention.request import peek
 
     if source.kind != "text" or source.described.get("sha256") is not None:

@@ -8,7 +8,7 @@ import torch
 
 from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.media import BOTH
-from attnprobe.corpus.vocabulary import RARE_SHARE, Rarity
+from attnprobe.corpus.tokenizer import RARE_SHARE, Rarity
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.observed import UnobservableError, check_observations

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from attnprobe.attention.kinds import UNEMBEDDING
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.media import MediaFolder
-from attnprobe.corpus.order import arrange, arrange_media, select
 from attnprobe.corpus.source import Order
+from attnprobe.corpus.store import arrange, arrange_media, select
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.projections import (

@@ -13,8 +13,7 @@ from attnprobe.attention.layout import Grid, Layout
 from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.links import find_words
-from attnprobe.corpus.tokenizer import Tokenizer
-from attnprobe.corpus.vocabulary import find_special_ids
+from attnprobe.corpus.tokenizer import Tokenizer, find_special_ids
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.table.sequence import Side, number_groups
 

@@ -15,7 +15,7 @@ from scipy import stats
 
 import attnprobe
 from attnprobe import AttnprobeError, census
-from attnprobe.corpus.order import draw_documents
+from attnprobe.corpus.store import draw_documents
 
 RANDOM = np.random.default_rng(8)
 WORDS = "the dog ran to old house by a river and slept under green trees while it rained at night".split()  # noqa: SIM905

@@ -217,21 +217,20 @@ def test_parts_of_speech_of_a_decoder(tokenizer):
     fast = tokenizer("bert")
     (sequence,) = SequenceReader(fast, 100).read([Document(TEXT, annotation=tagged(TEXT))])
     encoder = sequence.annotation
-    beside = annotate_shifted(encoder, 6)
-    assert 3 < len(beside.decoder.words) < len(encoder.words)
-    assert beside.decoder.parts_of_speech == encoder.parts_of_speech[: len(beside.decoder.words)]
-    assert beside.cross.parts_of_speech == beside.decoder.parts_of_speech
-    assert beside.cross.key_parts_of_speech == encoder.parts_of_speech
+    decoder, cross = annotate_shifted(encoder, 6)
+    assert 3 < len(decoder.words) < len(encoder.words)
+    assert decoder.parts_of_speech == encoder.parts_of_speech[: len(decoder.words)]
+    assert cross.parts_of_speech == decoder.parts_of_speech
+    assert cross.key_parts_of_speech == encoder.parts_of_speech
 
     words = words_of("le chien", "target")
     said = replace(tagged(TEXT), words=(*words_of(TEXT), *words))
     said = replace(said, parts_of_speech={**said.parts_of_speech, words[1]: "NOUN"})
     (sequence,) = SequenceReader(fast, 100).read([Document(TEXT, annotation=said)])
     offsets = Alignment({"target": [(0, 2), (3, 8)]})
-    beside = annotate_target(sequence.annotation, sequence.awaited, "le chien", offsets, 3)
-    assert beside.decoder.parts_of_speech == ("", "NOUN")
-    assert beside.cross.parts_of_speech == ("", "NOUN")
-    assert beside.cross.key_parts_of_speech == encoder.parts_of_speech
+    decoder, cross = annotate_target(sequence.annotation, sequence.awaited, "le chien", offsets, 3)
+    assert decoder.parts_of_speech == cross.parts_of_speech == ("", "NOUN")
+    assert cross.key_parts_of_speech == encoder.parts_of_speech
 
 
 class TestLinks:

@@ -17,9 +17,8 @@ from attnprobe.corpus.batch import Batch, TokenisedTexts
 from attnprobe.corpus.batches import Batches, Clip, MediaBatches, plan_batches
 from attnprobe.corpus.media import Item
 from attnprobe.corpus.store import SequenceStore
-from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokenizer import Frame, TokenKinds, rank_types
 from attnprobe.corpus.tokens import TokenSequence
-from attnprobe.corpus.vocabulary import TokenKinds, rank_types
 
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=60).map(lambda n: np.array(n, np.int32))
 

@@ -130,7 +130,7 @@ def test_rows_that_do_not_fit(row):
         read(cells(), row)
 
 
-@pytest.mark.parametrize("header", [["text", "label"], [*HEADER[:-1], "A"], [*HEADER, "TEXT"]])
+@pytest.mark.parametrize("header", [["text", "label"], [*HEADER[:-1], "A"], [*HEADER, "Text"]])
 def test_other_tables(header):
     with pytest.raises(AttnprobeError, match=r"gap.tsv is no file of GAP"):
         read(header=header)

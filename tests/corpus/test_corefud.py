@@ -5,7 +5,6 @@ import random
 import pytest
 
 from attnprobe.corpus.coreference import read_coreference
-from attnprobe.corpus.links import NEAREST, SAME_WORD
 from attnprobe.errors import AttnprobeError
 
 DECLARED = "# global.Entity = eid-etype-head-other"
@@ -32,7 +31,7 @@ def told(document):
             word(link.target),
             [word(one) for one in link.also],
             [word(one) for one in link.candidates],
-            {rule: word(span) for rule, span in reversed(link.guesses) if rule in {NEAREST, SAME_WORD}},
+            {rule: word(at) for rule, at in reversed(link.guesses) if rule in ("nearest", "same last word")},
         )
         for link in document.annotation.links
     ]
@@ -86,7 +85,7 @@ def test_a_document_with_nested_mentions_and_an_empty_node():
             ["lion"],
             ["keeper", "lion", "It", "him"],
             # the keeper is the first whose mention ends in "lion"
-            {"nearest": "him", SAME_WORD: "keeper"},
+            {"nearest": "him", "same last word": "keeper"},
         ),
         (
             "pronoun",

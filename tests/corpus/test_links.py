@@ -19,7 +19,6 @@ from pyarrow import parquet
 from attnprobe.corpus.document import Annotation, Document, Link, Span
 from attnprobe.corpus.links import (
     REACH,
-    SAME_WORD,
     Mention,
     filter_links,
     find_words,
@@ -333,7 +332,7 @@ def test_links_are_those_of_plain_rules():
                 [span.start for span in link.also],
                 [span.start for span in link.candidates],
                 link.guesses[0][1].start,
-                [span.start for rule, span in link.guesses if rule == SAME_WORD],
+                [span.start for rule, span in link.guesses if rule == "same last word"],
             )
             for link in links
         ]

@@ -12,8 +12,8 @@ import pytest
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import Item, MediaFolder
 from attnprobe.corpus.open import open_split, read_documents
-from attnprobe.corpus.order import arrange, arrange_media, draw_documents, select
 from attnprobe.corpus.source import Order, Source
+from attnprobe.corpus.store import arrange, arrange_media, draw_documents, select
 from attnprobe.errors import AttnprobeError
 
 TEXTS = [f"text {place}" for place in range(700)]

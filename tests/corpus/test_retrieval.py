@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from attnprobe.corpus.document import Document, Pair, Passage, Query, Triplet
+from attnprobe.corpus.document import Document, Pair, Query, Triplet
 from attnprobe.corpus.open import open_anything
 from attnprobe.corpus.source import OpenSource, Source
 from attnprobe.errors import AttnprobeError
@@ -54,7 +54,7 @@ def test_positives(tmp_path: Path):
         ("one", "document"), ("two", "document"), ("bad", "document"), ("three", "document"),
     ]  # fmt: skip
     assert found[0].label == Query(names["q"], ((names["one"], 1), (names["three"], 1)))
-    assert found[4].label == Passage(names["two"]) == Passage(found[2].label.name)  # type: ignore[union-attr]
+    assert found[4].label == Query(names["two"]) == Query(found[2].label.name)  # type: ignore[union-attr]
     assert sorted(names.values()) == [names[text] for text in ("q", "one", "r", "two", "bad", "three")]
 
 
@@ -84,9 +84,9 @@ def test_a_folder(folder: Path):
     source = opened(folder)
     assert [*source.documents] == [
         Document("what is white?", label=Query("q1", (("d1", 2), ("3", 0))), role="query"),
-        Document("Milk is white", label=Passage("d1"), role="document"),
-        Document("a dog", label=Passage("d2"), role="document"),
-        Document("x", label=Passage("3"), role="document"),
+        Document("Milk is white", label=Query("d1"), role="document"),
+        Document("a dog", label=Query("d2"), role="document"),
+        Document("x", label=Query("3"), role="document"),
     ]
     assert source.name == "beir"
     assert source.described["split"] == "test"

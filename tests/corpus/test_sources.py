@@ -167,9 +167,8 @@ def test_the_first_line_names_the_separator(write: Write) -> None:
         '["one", "two"]',
         '{"version": 1, "data": [{"text": "one"}, {"text": "two"}]}',
         '{"rows": ["one", "two"], "meta": {"n": [1]}}',
-        '{"text": "one"}\n\n{"text": "two"}\n',
     ],
-    ids=["strings", "object with one array", "array of strings in an object", "JSON Lines called .json"],
+    ids=["strings", "object with one array", "array of strings in an object"],
 )
 def test_shapes_of_json(write: Write, content: str) -> None:
     assert texts(write("data.json", content)) == ["one", "two"]
@@ -258,7 +257,7 @@ def refusal(spec: str, **options: Any) -> str:
         ("a.jsonl", '{"text": "a", "tags": ["x"]}', {"label_column": "tags"}, "line 1 of"),
         ("a.json", '[\n{"text": "a"},\n]', {}, "line 3 column 1"),
         ("a.json", '{"a": ["x"], "b": ["y"]}', {}, "array"),
-        ("a.json", "[" * 100_000, {}, "nested too deeply"),
+        ("a.json", "[" * 100_000, {}, "is not JSON"),
         ("a.json", '["a\\ud800"]', {}, "item 1 of"),
         ("a.csv", "text,n\na,1\nb,2,3\n", {}, "line 3 of"),
         ("a.csv", 'text,n\n"a\nb",1\n"c,2\nd,3\n', {}, "line 4 of"),
@@ -424,7 +423,7 @@ def test_stdin_may_be_json_lines(say: Say) -> None:
         (b"", "standard input holds no text"),
         (b"\n \n", "standard input holds no text"),
         (b"one\n\xff\n", "line 2 of standard input is not UTF-8"),
-        (b"\n\n{}\n{\n", "line 4 of standard input is not JSON"),
+        (b'\n\n{"a": 1}\n{\n', "line 4 of standard input is not JSON"),
         (b"a\0", "line 1 of standard input has NUL bytes"),
     ],
 )

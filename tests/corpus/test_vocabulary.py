@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.corpus.tokenizer import Frame
-from attnprobe.corpus.vocabulary import (
+from attnprobe.corpus.tokenizer import (
+    Frame,
     TokenKinds,
     is_punctuation,
     rank_types,

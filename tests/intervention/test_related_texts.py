@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
-from attnprobe.corpus.document import Document, Pair, Passage, Query, Triplet
+from attnprobe.corpus.document import Document, Pair, Query, Triplet
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention import trials
 from attnprobe.intervention.ablation import tabulate_ablation
@@ -48,7 +48,7 @@ SEARCH = [
         Document(text, label=Query(name, tuple(judged.items())), role="query")
         for name, text, judged in QUERIES
     ),
-    *(Document(text, label=Passage(name), role="document") for name, text in PASSAGES.items()),
+    *(Document(text, label=Query(name), role="document") for name, text in PASSAGES.items()),
 ]
 DATA = {"similarity": PAIRS, "triplet": TRIPLETS, "retrieval": SEARCH}
 #: The metrics that are compared, the loss behind them.
@@ -212,7 +212,7 @@ def test_a_head_that_carries_the_signal(headed: Any, benched: Any, cut_by_hand: 
     data = [
         *(Document(text, label=Query(f"q{place}", ((f"d{nearest[place]}", 1),)))
           for place, text in enumerate(queries)),
-        *(Document(text, label=Passage(f"d{place}")) for place, text in enumerate(passages)),
+        *(Document(text, label=Query(f"d{place}")) for place, text in enumerate(passages)),
     ]  # fmt: skip
     with benched(checkpoint, data) as bench:
         assert bench.objective.name == "retrieval"  # chosen by the data
@@ -267,7 +267,7 @@ def test_cosines_of_identical_texts_tie(headed: Any, benched: Any):
     alike = [Document(TEXTS[0], label=Triplet(TEXTS[1], TEXTS[1] + " "))]
     search = [
         Document(TEXTS[0], label=Query("q", (("d1", 1),)), role="query"),
-        *(Document(TEXTS[2], label=Passage(f"d{n}"), role="document") for n in range(4)),
+        *(Document(TEXTS[2], label=Query(f"d{n}"), role="document") for n in range(4)),
     ]
     draw = np.random.default_rng(0)
     for data, name in ((same, "spearman"), (alike, "accuracy"), (search, "mrr")):

@@ -17,37 +17,24 @@ from attnprobe.model.reading.ways import Way
 
 @dataclass(frozen=True)
 class Architecture:
-    """What the dry run found, and how it was verified.
-
-    Attributes:
-        heads: Query heads of a layer; the most of all layers, where they differ.
-        evidence: One sentence for each check that passed.
-        warnings: One for each thing that is odd without being wrong.
-        positions: Tokens in each sequence of the dry run.
-        grid: Where the patches are, if it reads images and its tokens are patches.
-        numbers: The model's own numbers of the layers, where others that do not attend lie between.
-        removed: Heads, as layer and head, that the weights of a physically pruned checkpoint lack.
-        threaded: Whether several threads may run it at the same time: it keeps nothing from pass to pass.
-        layer_heads: The heads of each layer, where layers attend to other tokens than one another.
-        joined: Whether the tokens of an image see each other in a decoder, also those that come later.
-    """
+    """What the dry run found, and how it was verified: one sentence of ``evidence`` for each check."""
 
     model_type: str
     layers: int
-    heads: int
+    heads: int  # query heads of a layer; the most of all layers, where they differ
     head_width: int
     way: Way
     evidence: tuple[str, ...]
     warnings: tuple[str, ...] = ()
-    sites: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()  # the modules of the layers
     kinds: tuple[Kind, ...] = ()
-    positions: int = 0
+    positions: int = 0  # tokens in each sequence of the dry run
     grid: Grid | None = None
-    numbers: tuple[int, ...] = ()
-    removed: tuple[tuple[int, int], ...] = ()
-    threaded: bool = False
-    layer_heads: tuple[int, ...] = ()
-    joined: bool = False
+    numbers: tuple[int, ...] = ()  # the model's own, where other layers lie between
+    removed: tuple[tuple[int, int], ...] = ()  # layer and head that a pruned checkpoint lacks
+    threaded: bool = False  # several threads may run it: it keeps nothing from pass to pass
+    layer_heads: tuple[int, ...] = ()  # of each layer, where layers attend to other tokens than one another
+    joined: bool = False  # the tokens of an image see each other in a decoder
 
     @property
     def lacking(self) -> tuple[tuple[int, int], ...]:

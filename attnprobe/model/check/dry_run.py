@@ -44,7 +44,6 @@ from attnprobe.model.reading.blocks import spread_maps
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import Form, Way, evaluation_mode, switch_attention
 
-#: What is said of a way by which nothing comes.
 NO_LAYER = "no attention was found"
 #: What is said of a model whose eager attention is another than that which it runs by itself.
 OTHER_STATES = (
@@ -58,24 +57,14 @@ SCORES = "softmax of the scores that the model gives as its own"
 
 @dataclass(frozen=True)
 class Reference:
-    """What each way is held against.
-
-    Attributes:
-        inputs: Two short sequences.
-        untouched: The hidden states of the untouched model.
-        steady: Whether it came out of its passes as it went in, so that threads may share it.
-        maps: Those that it returns itself under eager attention, of the layers of each kind; of None, where
-            no decoder is beside an encoder.
-        source: What they are.
-        absence: Why there are none.
-    """
+    """What each way is held against: two short sequences, and what the untouched model makes of them."""
 
     inputs: dict[str, Tensor]
-    untouched: Tensor
-    steady: bool
-    maps: dict[Kind | None, list[Tensor]] = field(default_factory=dict)
-    source: str = OWN
-    absence: str = ""
+    untouched: Tensor  # its hidden states
+    steady: bool  # it came out of its passes as it went in, so that threads may share it
+    maps: dict[Kind | None, list[Tensor]] = field(default_factory=dict)  # its own, of the layers of each kind
+    source: str = OWN  # what they are
+    absence: str = ""  # why there are none
 
 
 def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
@@ -99,10 +88,10 @@ def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
 
 
 def inspect(checkpoint: Checkpoint) -> Architecture:
-    """Run the model on two short sequences and verify that its attention is read rightly.
+    """Run the model on two short sequences, and take the first way by which its attention is read rightly.
 
-    Of the ways to attention, the first is taken by which every layer is read, the hidden states agree with
-    the untouched model, rows sum to 1, and maps equal those of eager attention where the model gives them.
+    That is, every layer is read, the hidden states agree with the untouched model, rows sum to 1, and maps
+    equal those of eager attention where the model gives them.
 
     Raises:
         UnsupportedModelError: With the first check that failed on each way.
@@ -149,7 +138,8 @@ def _inspect_way(
         if counts != (counts[:1] * len(maps) if kept is None else np.maximum(kept.sum(1), 1).tolist()):
             reason = f"its layers have {counts} heads, which no record says; give a pruned one's folder"
             raise UnsupportedModelError(name, reason)
-    numbers = () if checkpoint.decodes else find_attending_layers(body.config.get_text_config())
+    config = body.config.get_text_config()
+    numbers = () if checkpoint.decodes else find_attending_layers(config)
     evidence += _check_layers(checkpoint, kinds, numbers, sites)
     if known.maps:
         evidence.append(_check_against_own(checkpoint, known, maps, kinds))
@@ -170,11 +160,14 @@ def _inspect_way(
         image = checkpoint.processor.is_image(inputs["input_ids"])[0]
         counted = f"{int(image.sum())} of {len(image)} tokens stand for the image"
         evidence.append(f"{counted}{', which see each other' * joined}")
+    stating = zip((body.get_submodule(sites[0]), config), HEAD_WIDTHS, strict=True)
+    stated = (getattr(place, attribute, None) for place, names in stating for attribute in names)
+    width = next((width for width in stated if isinstance(width, int)), 0)  # of a head's keys
     architecture = Architecture(
         model_type=name,
         layers=len(maps),
         heads=max(counts) if kept is None else kept.shape[1],
-        head_width=_find_head_width(checkpoint, sites[0], counts[0]),
+        head_width=width or config.hidden_size // counts[0],
         way=way,
         evidence=tuple(evidence),
         sites=sites,
@@ -221,11 +214,7 @@ def check_maps(name: str, inputs: Mapping[str, Tensor], maps: Sequence[Tensor], 
 def _find_sight(
     checkpoint: Checkpoint, inputs: Mapping[str, Tensor], maps: Sequence[Tensor]
 ) -> tuple[tuple[Kind, ...], bool]:
-    """Infer what tokens see; refuse a decoder that sees later tokens, but for those of its own image.
-
-    Returns:
-        The kind of each layer; whether the tokens of an image see each other in a decoder.
-    """
+    """Infer the kind of each layer, and whether a decoder sees later tokens, which only an image's may."""
     if isinstance(checkpoint.processor, SeeingProcessor):
         sight = find_sight(checkpoint.processor.is_image(inputs["input_ids"])).to(maps[0].device)
         beyond = (torch.arange(sight.shape[1], device=sight.device) > sight[..., None])[:, None]
@@ -244,11 +233,7 @@ def _find_sight(
 def _check_layers(
     checkpoint: Checkpoint, kinds: Sequence[Kind], numbers: tuple[int, ...], sites: Sequence[str]
 ) -> list[str]:
-    """Refuse another number of layers than the configuration says, of each kind, or other layers.
-
-    ``numbers`` are those of the layers that attend, where others do not; ``sites`` are the modules that
-    attended, whose names hold the numbers of their layers, unless layers share a module.
-    """
+    """Refuse another number of layers than the configuration says, of each kind, or other layers."""
     name, decodes, evidence = checkpoint.model_type, checkpoint.decodes, []
     config = checkpoint.model.config if decodes else checkpoint.body.config.get_text_config()
     for kind in PARTS if decodes else ("",):
@@ -295,14 +280,6 @@ def _check_mixing(checkpoint: Checkpoint, known: Reference, maps: list[Tensor]) 
                 reason = f"the hidden states do not depend on the softmax tapped in layer {layer}"
                 raise UnsupportedModelError(checkpoint.model_type, reason)
     return "hidden states depend on every tapped softmax"
-
-
-def _find_head_width(checkpoint: Checkpoint, site: str, heads: int) -> int:
-    """Find the width of a head's keys, which the module of its layer or the configuration states."""
-    config = checkpoint.body.config.get_text_config()
-    places = zip((checkpoint.body.get_submodule(site), config), HEAD_WIDTHS, strict=True)
-    stated = (getattr(place, name, None) for place, names in places for name in names)
-    return next((width for width in stated if isinstance(width, int)), 0) or config.hidden_size // heads
 
 
 def run_untouched(checkpoint: Checkpoint) -> Reference:

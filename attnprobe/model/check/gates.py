@@ -29,12 +29,10 @@ class Gating(NamedTuple):
 
 
 def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
-    """Verify that open gates change nothing, that lower ones do, and that resuming is exact.
+    """Verify that open gates change nothing and lower ones do; and see whether resuming is exact.
 
-    Where resuming at a layer does not give what the whole pass gives, it is not used. Gates are lowered to
-    numbers above 0, where it shows what becomes of a head's output on its way to the projection, such as the
-    gate of its own that Qwen3-Next draws; and of every head to another, as a norm behind the heads undoes
-    what all of them have in common.
+    Gates are lowered to numbers above 0, so that what else lies on the way to the projection shows, such as
+    the gate of Qwen3-Next; and of every head to another, as a norm undoes what all have in common.
 
     Raises:
         UnsupportedModelError: When the gates don't do what they say.
@@ -118,12 +116,8 @@ def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, heade
     """Verify that all that is explained enters the first layer as relevance, and none is lost on the way.
 
     A model without biases, which have a share of their own, runs on two short sequences. Explained is its
-    output along itself, z = y . v with v = y / |y| constant. For the stream x that enters the first layer,
-    with g the gradient of z by x under the rules,
-
-        sum x g = z
-
-    or the sum over both, where a decoder is beside an encoder. The model is left as it was.
+    output along itself, z = y . v with v = y / |y| constant. For the streams x that enter the first layer of
+    each stack, with g the gradient of z by x under the rules, sum x g = z.
 
     Raises:
         AttnprobeError: When it does not hold, or the rules change what the model says.
@@ -150,11 +144,8 @@ def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, heade
 
 def _explain(checkpoint: Checkpoint, architecture: Architecture, *, headed: bool) -> tuple[float, float]:
     """Compare the output with that without the rules; and give the share that enters the first layers."""
-    body, sites, inputs = (
-        checkpoint.body,
-        architecture.sites,
-        checkpoint.inputs(draw_probe_inputs(checkpoint)),
-    )
+    body, sites = checkpoint.body, architecture.sites
+    inputs = checkpoint.inputs(draw_probe_inputs(checkpoint))
     if headed and checkpoint.head not in (SEQ2SEQ, SPEECH):
         inputs.pop("decoder_input_ids", None)
     model: Any = checkpoint.model if headed else body

@@ -34,9 +34,7 @@ def check_observations(
 ) -> list[str]:
     """Run two short sequences, and verify that what is asked for is there, and is what it should be.
 
-    The softmax of the scores must be the probabilities; queries times keys must be the scores, as far as no
-    bias or cap comes between; probabilities times values must be the outputs; and the contributions of the
-    heads must add up to what the attention layer gives. Each check that passed gives a sentence.
+    Each check that passed gives a sentence.
 
     Raises:
         UnobservableError: Naming what can't be had, and the reason.
@@ -88,11 +86,7 @@ def check_observations(
 
 
 def compare_logits(scores: Tensor, product: Tensor, tolerance: float) -> tuple[str, float]:
-    """Tell what scores of a layer, (sequence, head, query, key), NaN if masked, are of queries times keys.
-
-    Returns:
-        The strictest sentence that holds, and the largest difference; ``NEITHER`` where none does.
-    """
+    """Tell the strictest sentence that holds of scores (sequence, head, query, key), NaN if masked."""
     nothing = not (product.any() or scores.nan_to_num().any())
     differences = {PLAIN: 0.0 if nothing else _error_of_multiple(scores, product)}
     if len(scores) > 1:

@@ -42,11 +42,7 @@ def trace_projections(checkpoint: Checkpoint, way: Way, *observe: str) -> Trace:
 def find_head_parameters(
     checkpoint: Checkpoint, architecture: Architecture
 ) -> tuple[HeadParameters | str, ...]:
-    """Find W_Q,h and W_K,h of every layer by running two short sequences.
-
-    Returns:
-        For each layer the weights of the heads that it computes, or why they can't be told.
-    """
+    """Find W_Q,h and W_K,h of the heads that each layer computes, or why they can't be told."""
     trace = trace_projections(checkpoint, architecture.way, "queries", "keys")
     return tuple(_find_in_layer(checkpoint, trace, *layer) for layer in enumerate(architecture.kinds))
 
@@ -76,9 +72,8 @@ def _find_weights(call: Call, tokens: Tensor, tolerance: float) -> Tensor | None
     """Get the weights (head, width, model width) by which a projection gives tokens, up to one factor.
 
     Of its output, cut into parts as wide as a head, each head's is the one with the direction of its first
-    token (sequence, head, position, width), wherever it lies; heads may share one. None where first tokens
-    are not the same up to one factor, or all tokens not as long up to that factor (later ones may be
-    rotated); or where the weight is not what is multiplied by, as where it is adapted.
+    token (sequence, head, position, width). None where first tokens are not the same up to one factor, or all
+    not as long (later ones may be rotated); or where something else is multiplied by, as where it is adapted.
     """
     sequences, _, positions, width = tokens.shape
     columns, tokens = call.gave.shape[-1], tokens.double()
@@ -113,21 +108,12 @@ class UnprunableModelError(UnsupportedModelError):
 
 @dataclass(frozen=True)
 class Projections:
-    """The projections of a layer of so many ``heads``, by the names that its encoder gives them.
+    """The projections of a layer of so many ``heads`` of one ``width``, by their names in the model."""
 
-    Attributes:
-        attention: The attention module.
-        output: The projection that reads what the heads gave, side by side.
-        inputs: Those to queries, keys and values that have as many rows as all heads together; fewer than
-            three where query heads share keys, and none where ``fused``.
-        fused: The one projection to queries, keys and values, if there is one.
-        width: Width of a head.
-    """
-
-    attention: str
-    output: str
-    inputs: tuple[str, ...]
-    fused: str | None
+    attention: str  # the module around them
+    output: str  # reads what the heads gave, side by side
+    inputs: tuple[str, ...]  # to queries, keys and values; fewer where heads share keys, none where ``fused``
+    fused: str | None  # the one to queries, keys and values
     heads: int
     width: int
 
@@ -203,16 +189,12 @@ def split_by_head(body: nn.Module, projection: Projections) -> Tensor:
 class Unembedding:
     """The linear way from the residual stream to logits.
 
-    The final norm and the norm of a masked language model's head count with their gains, and at a fixed
-    scale, which does not change the order of logits; a nonlinearity between them is left out.
-
-    Attributes:
-        weight: (token, width) of the layer that gives the logits.
-        before: (width, model width) what is done to the residual stream before.
+    Norms count with their gains, and at a fixed scale, which does not change the order of logits; a
+    nonlinearity between them is left out.
     """
 
-    weight: Tensor
-    before: Tensor
+    weight: Tensor  # (token, width) of the layer that gives the logits
+    before: Tensor  # (width, model width) what is done to the residual stream before
 
     def rows(self, ids: Tensor) -> Tensor:
         """Get the directions that raise the logits of tokens (batch, position): (..., model width)."""
@@ -220,10 +202,7 @@ class Unembedding:
 
 
 def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
-    """Find the unembedding of a language model by running two short sequences.
-
-    Returns:
-        The unembedding, or why there is none.
+    """Find the unembedding of a language model by running two short sequences, or why there is none.
 
     References:
         Elhage et al. (2021), A mathematical framework for transformer circuits, on the direct path;
@@ -265,7 +244,7 @@ def _is_norm(module: nn.Module) -> bool:
 
 
 def _find_factor(call: Call) -> Tensor | None:
-    """Find the matrix that a projection, or a norm at a fixed scale, multiplies by; None if nobody knows."""
+    """Find the matrix that a projection, or a norm at a fixed scale, multiplies by."""
     module = call.module
     if not _is_norm(module):
         weight = read_weight(module)

@@ -22,7 +22,7 @@ from attnprobe.model.quirks import UnsupportedModelError, is_stretched
 from attnprobe.model.reading.capture import Piece, capture_attention
 from attnprobe.model.reading.ways import Sites, Way
 
-#: Two sequences of this many tokens, and as many for a decoder beside an encoder.
+#: Tokens of a sequence, and of one for a decoder beside an encoder.
 PROBE_LENGTH, PROBE_TARGETS = 16, 11
 #: Largest difference that rounding explains, by bytes per number (float64, float32, half).
 TOLERANCE = {8: 1e-6, 4: 1e-3, 2: 0.1}
@@ -42,10 +42,7 @@ def relative_difference(values: Tensor, expected: Tensor) -> float:
 
 
 def draw_probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """Draw two short sequences of ordinary tokens, framed as the tokenizer frames them; or noise.
-
-    Where there is a decoder beside the encoder, it reads two of another length.
-    """
+    """Draw two short sequences of ordinary tokens, framed, or noise; for a decoder, of another length."""
     processor = checkpoint.processor
     if processor is None:
         ids = _draw_tokens(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)
@@ -103,19 +100,12 @@ def record_calls(
 
 @dataclass(frozen=True)
 class Trace:
-    """What a forward pass called.
-
-    Attributes:
-        hidden: What it gave, (sequence, position, width).
-        sites: Which modules attended, and how.
-        layers: What was observed of each layer, in order, by name; "maps" are (sequence, head, query, key).
-        calls: The calls of the modules that were watched.
-    """
+    """What a forward pass gave, (sequence, position, width), and what it called."""
 
     hidden: Tensor
     sites: Sites
-    layers: list[dict[str, Tensor]]
-    calls: list[Call]
+    layers: list[dict[str, Tensor]]  # what was observed of each, by name, beside "maps"
+    calls: list[Call]  # of the modules that were watched
 
 
 def trace_pass(
@@ -192,11 +182,7 @@ _OURS = {*vars(nn.Module()), "forward"}
 
 
 def snapshot(model: nn.Module) -> dict[str, Any]:
-    """Record everything that the modules of a model keep beside their weights.
-
-    Two are equal where no attribute was put in place of another, no buffer written to, and no list or
-    dictionary grew, such as the tables of rotary embeddings.
-    """
+    """Record what the modules of a model keep beside their weights, put there, written to or grown."""
 
     def identify(value: Any) -> Any:
         if isinstance(value, Tensor):

@@ -16,10 +16,9 @@ from attnprobe.model.quirks import SINKS, UnsupportedModelError, find_window
 
 
 def spread_band(band: Tensor, first: int, keys: int) -> Tensor:
-    """Spread rows of a band (batch, head, query, window) over all keys, 0 outside of the window.
+    """Spread rows of a band (batch, head, query, window) from query ``first`` on over all keys, 0 outside.
 
-    The middle of a window is the query itself, the first of which is at ``first``. What a window holds beyond
-    the ends of the sequence is padding, and left out.
+    The middle of a window is the query itself.
 
     >>> import torch
     >>> spread_band(torch.tensor([[[[0.0, 0.7, 0.3], [0.2, 0.5, 0.3]]]]), 0, 4)[0, 0]
@@ -48,8 +47,7 @@ def multi_head_attention(
 ) -> tuple[Tensor, None]:
     """Do what ``torch.nn.functional.multi_head_attention_forward`` does, with attention of ours inside.
 
-    ``attend`` takes queries, keys, values (batch, head, token, width) and a mask. Weights are not given, and
-    what no encoder asks for is refused.
+    ``attend`` takes queries, keys, values (batch, head, token, width) and a mask. Weights are not given.
     """
     bound = signature(functional.multi_head_attention_forward).bind(*arguments, **options)
     bound.apply_defaults()
@@ -73,10 +71,9 @@ def multi_head_attention(
     return functional.linear(joined, given.out_proj_weight, given.out_proj_bias), None
 
 
-#: Probabilities in a block: 3 MiB of float32, so that scores and probabilities stay in cache.
-BLOCK_CPU = 786_432
-#: On an accelerator, launching kernels costs more than cache misses.
-BLOCK_ACCELERATOR = 33_554_432
+#: Probabilities in a block: 3 MiB of float32, so that scores and probabilities stay in cache; more on an
+#: accelerator, where launching kernels costs more than cache misses.
+BLOCK_CPU, BLOCK_ACCELERATOR = 786_432, 33_554_432
 #: A block has at least this many queries, or matrix products become slow.
 LEAST_QUERIES = 32
 
@@ -138,13 +135,8 @@ def attend_in_blocks(
         output[members, span] = mixed.transpose(1, 2)
         seen = NOTHING
         if observe:
-            given = {
-                "scores": scores.to(precise),
-                "values": values,
-                "outputs": mixed,
-                "queries": asking[:, :, span],
-                "keys": keys,
-            }
+            given = {"values": values, "outputs": mixed, "queries": asking[:, :, span], "keys": keys}
+            given["scores"] = scores.to(precise)
             seen = Observed(**{name: given[name].detach() for name in observe if name in given})
         show(members.start, span.start, probabilities.detach(), seen)
     return output
@@ -187,7 +179,7 @@ def _multiply(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | Non
 def iterate_blocks(
     batch: int, heads: int, queries: int, keys: int, like: Tensor
 ) -> Iterator[tuple[slice, slice]]:
-    """Cut (batch, query) into blocks; whole sequences together when they are short."""
+    """Cut (batch, query) into blocks, of whole sequences when they are short."""
     budget = BLOCK_CPU if like.device.type == "cpu" else BLOCK_ACCELERATOR
     rows = max(LEAST_QUERIES, budget // (heads * keys))
     sequences = max(1, rows // queries)

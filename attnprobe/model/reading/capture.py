@@ -1,8 +1,4 @@
-"""Reading attention from inside the model's own forward pass, block of queries by block.
-
-Every attention layer of a model calls our function instead of its own; it computes the layer's output in
-blocks and hands the probabilities of each to an observer, as the tap does where a layer takes a softmax.
-"""
+"""Reading attention from inside the model's own forward pass, block of queries by block."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -21,23 +17,13 @@ from attnprobe.model.reading.ways import Form, Reader, Sites, Way, read_attentio
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A block of attention, and where it lies in the batch.
+    """A block of attention, and where it lies in the batch; overwritten by the next, so use it at once."""
 
-    Attributes:
-        layer: The attention layer, counted from 0 in the order of the forward pass.
-        sequence: First sequence of the batch in the block.
-        query: Position of the first query in the block.
-        queries: How many queries the sequence has.
-        probabilities: (batch, head, query, key). Overwritten by the next block: use it at once,
-            or copy it.
-        observed: What was asked for beside them; overwritten likewise.
-    """
-
-    layer: int
-    sequence: int
-    query: int
-    queries: int
-    probabilities: Tensor
+    layer: int  # from 0, in the order of the forward pass
+    sequence: int  # the first in the block
+    query: int  # the first in the block
+    queries: int  # of the whole sequence
+    probabilities: Tensor  # (batch, head, query, key)
     observed: Observed = NOTHING
 
 

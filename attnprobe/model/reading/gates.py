@@ -1,8 +1,4 @@
-"""Gates: one multiplier for each example, layer and head, between a head and the output projection.
-
-At 0 the head is off, and the derivative of a loss by a gate at 1 says how much the head matters. Something
-else can take the place of what a closed gate holds back: a mean, or what the head gives in another pass.
-"""
+"""Gates: one multiplier for each example, layer and head, between a head and the output projection."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,19 +34,16 @@ class Gates(local, Reader):
 
         o_h := g_h o_h + (1 - g_h) r_h
 
-    with o_h what head h gives to the output projection, g_h its gate, and r_h what takes its place; 0 where
-    nothing is set to. On the tap's way, o_h is linear in the head's probabilities, which are gated for it;
-    where it is to be kept or exchanged, it is found as the product of probabilities and values.
+    with o_h what head h gives to the output projection, g_h its gate, and r_h what takes its place, or 0. On
+    the tap's way the head's probabilities are gated, in which o_h is linear; where it is to be kept or
+    exchanged, it is found as the product of probabilities and values.
 
-    Each attribute is by layer.
-
-    Attributes:
-        rows: Gates g (batch or 1, head).
-        replacements: What takes the place of what closed gates hold back, r (batch or 1, query or 1, head,
-            width). Its heads are those that the layer computes, as in ``outputs``.
-        outputs: What heads gave, ungated (batch, query, head, width); kept only while ``recording``.
-        replayed: What to take for its heads' output instead of computing it.
-        present: The numbers of the heads that it computes; empty where all do.
+    Attributes, by layer:
+        rows: g (batch or 1, head).
+        replacements: r (batch or 1, query or 1, head, width), of the heads that the layer computes.
+        outputs: What these gave, ungated, of the same shape; kept only while ``recording``.
+        replayed: What to take for their output instead of computing it.
+        present: Their numbers; empty where all are computed.
     """
 
     def __init__(self, sites: Sites, present: Sequence[Sequence[int]] = ()) -> None:
@@ -73,8 +66,7 @@ class Gates(local, Reader):
     def record_outputs(self, *, differentiable: bool = False) -> Iterator[dict[int, Tensor]]:
         """Keep what the heads give in the pass made inside, and forget what was kept before.
 
-        With ``differentiable``, a number that comes of the pass can be differentiated by the outputs, also
-        where all weights are frozen: ``torch.autograd.grad(number, list(outputs.values()))``.
+        With ``differentiable``, what comes of the pass can be differentiated by it, though weights be frozen.
         """
         before = self.recording, self.differentiable
         self.outputs = {}
@@ -95,20 +87,16 @@ class Gates(local, Reader):
             self.replayed = before
 
     def row(self, layer: int) -> Tensor | None:
-        """Get the gates of the heads that a layer computes (batch or 1, head); None where all are open."""
+        """Get the gates of the heads that a layer computes; None where all are open."""
         row = self.rows.get(layer)
         return row if row is None or not self.present else row[:, list(self.present[layer])]
 
     def pass_output(self, layer: int, output: Tensor) -> Tensor:
-        """Keep or exchange the heads' output (batch, query, head, width), then let it through the gates."""
+        """Keep the heads' output o (batch, query, head, width), and compute g o + (1 - g) r."""
         if self.recording:
             if self.differentiable and not output.requires_grad:
                 output = output.detach().requires_grad_()
             self.outputs[layer] = output
-        return self.apply(layer, output)
-
-    def apply(self, layer: int, output: Tensor) -> Tensor:
-        """Compute g o + (1 - g) r of the heads' output o of a layer."""
         row, replacement = self.row(layer), self.replacements.get(layer)
         if row is None:
             return output
@@ -176,11 +164,9 @@ def gate_attention(
 ) -> Iterator[Gates]:
     """Put gates on every attention layer of ``model`` for the forward passes made inside.
 
-    Gradients flow to the gates, where they ask for it. The model is left as it was. Attention elsewhere, such
-    as in the decoder of a model whose encoder is gated, goes its own way.
-
-    ``sites`` are the modules of its layers: without them only whole passes are counted right. Where layers
-    lost heads, gates are set by the numbers that heads had before, of which ``present`` are left.
+    Gradients flow to gates that ask for it. The model is left as it was. ``sites`` are the modules of its
+    layers: without them only whole passes are counted right. Where layers lost heads, gates are set by the
+    numbers that heads had before, of which ``present`` are left.
 
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.

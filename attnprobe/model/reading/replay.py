@@ -14,7 +14,7 @@ Forward = Callable[..., Any]
 
 
 @contextmanager
-def _wrap_forward(module: nn.Module, run: Callable[..., Any]) -> Iterator[None]:
+def _wrap_forward(module: nn.Module, run: Forward) -> Iterator[None]:
     """Run a function in the place of a module, which is given its own forward and what that is given."""
     before = vars(module).get("forward")
     vars(module)["forward"] = partial(run, module.forward)
@@ -29,9 +29,8 @@ def _wrap_forward(module: nn.Module, run: Callable[..., Any]) -> Iterator[None]:
 class BatchReplay(local):
     """Records the passes of one batch after the other, in each thread its own, and resumes them.
 
-    A block is what a model repeats: the module in the outermost list on the way to an attention layer. What a
-    block gave is given again, untouched; within the block of the resumed layer, so is the output of the
-    attention itself, and the projections that only feed it are skipped.
+    A block is what a model repeats, the outermost list element around an attention layer. What it gave is
+    given again; within the block of the resumed layer, the output of the attention, without its projections.
     """
 
     def __init__(self, model: nn.Module, gates: Gates) -> None:
@@ -76,8 +75,7 @@ class BatchReplay(local):
     def resume_at(self, layer: int, *, record: bool = False) -> Iterator[None]:
         """Begin the passes made inside behind the attention of ``layer``.
 
-        With ``record``, what comes after is kept in the place of what was recorded, so that the next pass may
-        resume at any layer up to which its gates are those of this one.
+        With ``record``, what comes after takes the place of what was recorded.
         """
         block = max((k for k, start in enumerate(self._starts) if start <= layer), default=0)
         first = self._starts[block] if self._starts else 0
@@ -115,8 +113,8 @@ class BatchReplay(local):
 
     def _project(self, site: str, width: int, forward: Forward, hidden: Tensor) -> Tensor:
         layer = self._gates.sites.count
-        feeds = self._entered.get(site) == layer  # the module's attention is still to come
-        if feeds and layer in self._gates.replayed:
+        # The module's attention is still to come.
+        if self._entered.get(site) == layer and layer in self._gates.replayed:
             return hidden.new_zeros(()).expand(*hidden.shape[:-1], width)  # nobody reads it
         return forward(hidden)
 

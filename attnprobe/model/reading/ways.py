@@ -24,9 +24,8 @@ from attnprobe.model.reading.blocks import attend_at_once, multi_head_attention
 
 #: The name under which our function is registered.
 IMPLEMENTATION = "attnprobe"
-#: The functions of torch that take a softmax.
+#: The functions of torch that take a softmax, and those that take one inside.
 SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
-#: Those that take one inside.
 ATTENDING = (functional.scaled_dot_product_attention, functional.multi_head_attention_forward)
 _ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
 
@@ -41,8 +40,9 @@ class Way(StrEnum):
 class Sites(local):
     """Counts the attention calls of a forward pass, so that each knows which layer it is.
 
-    The count is the only way to tell layers apart that share one module, as in ALBERT. Of a subclass of
-    ``local``, the class is made anew for every thread that runs passes.
+    The count is the only way to tell layers apart that share one module, as in ALBERT. With the modules
+    ``expected`` of a whole pass, each layer with a module of its own is known by it, so that parts of the
+    model can also be run by themselves, as generation does.
 
     Attributes:
         called: The names of the modules that called so far, in order.
@@ -52,11 +52,6 @@ class Sites(local):
     """
 
     def __init__(self, model: nn.Module, expected: Sequence[str] = ()) -> None:
-        """Count the calls from the modules of ``model``; others are none of ours.
-
-        With the modules ``expected`` of a whole pass, each layer with a module of its own is known by it, so
-        that parts of the model can also be run by themselves, as generation does.
-        """
         self._names = {id(module): name for name, module in model.named_modules()}
         alone = {name: layer for layer, name in enumerate(expected)}
         self._alone = alone if len(alone) == len(expected) else {}
@@ -83,20 +78,12 @@ class Sites(local):
 
 @dataclass(frozen=True)
 class Form:
-    """How a tensor of probabilities is to be read.
-
-    Attributes:
-        batch: Sequences in it.
-        joined: (batch * head, query, key), as in the older translation models; not a tensor of four axes.
-        band: (batch, query, head, window), as in Longformer: the keys within a window around the query.
-        windows: How many windows an image is parted into, (batch * window, head, query, key), as in Swin; a
-            query of each is followed by the same of the next, and the places of none are known.
-    """
+    """How a tensor of the probabilities of so many sequences is to be read."""
 
     batch: int
-    joined: bool = False
-    band: bool = False
-    windows: int = 1
+    joined: bool = False  # (batch * head, query, key), as in the older translation models
+    band: bool = False  # (batch, query, head, window around the query), as in Longformer
+    windows: int = 1  # (batch * window, head, query, key), as in Swin
 
     def by_head(self, given: Tensor) -> Tensor:
         """Turn what a module holds into (batch, head, query, key or window)."""
@@ -131,7 +118,7 @@ class Reader:
         raise NotImplementedError
 
     def follow(self, func: Callable[..., Any], args: tuple[Any, ...], given: Any) -> Any:
-        """Answer for any other function, which gave something."""
+        """Answer for any other function."""
         return given
 
     def leave(self, module: nn.Module, *_: Any) -> None:
@@ -179,8 +166,6 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-# The registry
-
 #: Which reader answers for a module, by its id: several models can be read at a time, each by one reader.
 _READERS: dict[int, Reader] = {}
 
@@ -214,10 +199,7 @@ def switch_attention(model: PreTrainedModel, implementation: str | None) -> None
 def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
 ) -> tuple[Tensor, None]:
-    """Let the reader of a module attend; a part that nobody reads, such as a decoder, goes its way.
-
-    The arguments have their names from transformers, which may give all of them by name.
-    """
+    """Let the reader of a module attend; a part that nobody reads, such as a decoder, goes its way."""
     given = query, key, value, attention_mask
     options["dropout"] = 0.0
     reader = _READERS.get(id(module))
@@ -236,29 +218,37 @@ AttentionInterface.register(IMPLEMENTATION, _attend)
 AttentionMaskInterface.register(IMPLEMENTATION, _build_mask)
 
 
-# The tap
+class _Tap(local, TorchFunctionMode):
+    """Catches attention on its way through torch, and leaves everything else alone.
 
-
-class _Running(local):
-    """What the forward pass of a thread is at.
-
-    Attributes:
-        modules: The attention modules it is in, the innermost at the end.
-        softmaxes: How many softmaxes over keys each of them has taken in its call.
-        batch: Sequences the model was given.
-        length: Tokens in each sequence of the batch, before a model pads it for itself.
-        targets: Tokens in each sequence that a decoder beside an encoder reads.
+    Each thread has its own state: the attention ``modules`` that it is in, the innermost at the end, how many
+    ``softmaxes`` over keys each has taken, and what the model was given.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
         self.modules: list[nn.Module] = []
         self.softmaxes: list[int] = []
         self.forget()
 
     def forget(self, *_: Any) -> None:
         self.batch: int | None = None
-        self.length: int | None = None
-        self.targets: int | None = None
+        self.length: int | None = None  # tokens of each sequence, before a model pads it for itself
+        self.targets: int | None = None  # those that a decoder beside an encoder reads
+
+    def hook(self, model: Any) -> Iterator[RemovableHandle]:
+        """Follow the passes of a model from attention module to attention module, by their class names."""
+        yield model.register_forward_pre_hook(self.forget)
+        both = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+        parts = [model, *([model.get_encoder()] if both and hasattr(model, "get_encoder") else [])]
+        for part in dict.fromkeys(parts):
+            yield part.register_forward_pre_hook(self.begin, with_kwargs=True)
+        for module in model.modules():
+            if _ATTENTION.search(type(module).__name__):
+                yield module.register_forward_pre_hook(self.enter)
+                # Also when it raises, or the next pass would begin inside it.
+                yield module.register_forward_hook(self.leave, always_call=True)
+                yield module.register_forward_hook(self._reader.leave)
 
     def begin(self, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         given = {**({"input_ids": arguments[0]} if arguments else {}), **options}
@@ -298,38 +288,9 @@ class _Running(local):
             return None
         return Form(self.batch, joined=True) if scores.ndim == 3 else Form(self.batch, windows=parts)
 
-
-class _Tap(TorchFunctionMode):
-    """Catches attention on its way through torch, and leaves everything else alone."""
-
-    def __init__(self, reader: Reader) -> None:
-        super().__init__()
-        self._reader, self._running = reader, _Running()
-
-    def hook(self, model: Any) -> Iterator[RemovableHandle]:
-        """Follow the passes of a model from attention module to attention module, by their class names."""
-        running = self._running
-        yield model.register_forward_pre_hook(running.forget)
-        both = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
-        parts = [model, *([model.get_encoder()] if both and hasattr(model, "get_encoder") else [])]
-        for part in dict.fromkeys(parts):
-            yield part.register_forward_pre_hook(running.begin, with_kwargs=True)
-        for module in model.modules():
-            if _ATTENTION.search(type(module).__name__):
-                yield module.register_forward_pre_hook(running.enter)
-                # Also when it raises, or the next pass would begin inside it.
-                yield module.register_forward_hook(running.leave, always_call=True)
-                yield module.register_forward_hook(self._reader.leave)
-
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = kwargs or {}
-        if self._running.modules:
+        if self.modules:
             if func in SOFTMAX:
                 return self._softmax(func, *args, **options)
             if func in ATTENDING and (layer := self._enter()) is not None:
@@ -341,18 +302,17 @@ class _Tap(TorchFunctionMode):
 
     def _enter(self) -> int | None:
         """Count the first softmax of a call of a module, and no other."""
-        running = self._running
-        running.softmaxes[-1] += 1
-        return self._reader.sites.enter(running.modules[-1]) if running.softmaxes[-1] == 1 else None
+        self.softmaxes[-1] += 1
+        return self._reader.sites.enter(self.modules[-1]) if self.softmaxes[-1] == 1 else None
 
     def _softmax(self, func: Callable[..., Tensor], input: Tensor, *arguments: Any, **options: Any) -> Tensor:
         scores = input  # as softmax names it, which may be called with names only
         given = func(scores, *arguments, **options)
         dim = arguments[0] if arguments else options.get("dim")
-        form = self._running.find_form(scores) if dim in {-1, scores.ndim - 1} else None
+        form = self.find_form(scores) if dim in {-1, scores.ndim - 1} else None
         if form is None or (layer := self._enter()) is None:
             return self._reader.follow(func, (scores,), given)
-        return self._reader.weigh(layer, scores, given, form, self._running.length)
+        return self._reader.weigh(layer, scores, given, form, self.length)
 
     def _attend(
         self,
