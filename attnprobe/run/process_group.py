@@ -28,7 +28,6 @@ class Ranks:
 
     @classmethod
     def detect(cls) -> "Ranks":
-        """Read the environment."""
         size = int(os.environ.get("WORLD_SIZE", "1"))
         return cls(int(os.environ.get("RANK", "0")), size) if size > 1 else cls()
 
