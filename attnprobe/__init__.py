@@ -82,5 +82,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names."""
     return sorted([*__getattr__("__all__"), "__version__"])

@@ -4,8 +4,7 @@ from typing import Any
 
 #: What allocators say who have no exception of their own, in lower case.
 _OF_ALLOCATORS = (
-    "defaultcpuallocator: can't allocate memory",
-    "defaultcpuallocator: not enough memory",
+    "defaultcpuallocator",
     "cublas_status_alloc_failed",
     "cudnn_status_alloc_failed",
     "out of memory",
@@ -38,7 +37,6 @@ class AttnprobeError(Exception):
     table: Any = None
 
     def __init__(self, sentence: str = "") -> None:
-        """Say what is wrong and what to do; what fills a screen is cut."""
         super().__init__(shorten(str(sentence)))
 
 
@@ -60,10 +58,6 @@ class ModelError(AttnprobeError):
 
 class AttnprobeWarning(UserWarning):
     """Something worth knowing: a text that was cut, examples that were skipped, a model that is odd."""
-
-    def __init__(self, sentence: str = "") -> None:
-        """Say it; what fills a screen is cut."""
-        super().__init__(shorten(str(sentence)))
 
 
 def first_line(error: BaseException) -> str:

@@ -1,7 +1,6 @@
 """Writing files: a file appears whole or not at all."""
 
 import contextlib
-import errno
 import os
 import secrets
 import stat
@@ -10,22 +9,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from attnprobe.errors import AttnprobeError
-
-_ADVICE = {
-    errno.ENOSPC: "the disk is full",
-    errno.EDQUOT: "your disk quota is used up",
-    errno.EACCES: "you have no permission to write there",
-    errno.EPERM: "you have no permission to write there",
-    errno.EROFS: "that disk is read-only",
-    errno.ENOENT: "the folder does not exist",
-    errno.ENAMETOOLONG: "the file name is too long",
-    errno.EFBIG: "the file would be larger than is allowed here (see ulimit -f)",
-    errno.EMFILE: "this process has too many files open (see ulimit -n)",
-    errno.ELOOP: "it is a link that leads in circles",
-    errno.ENOTDIR: "a part of the path is a file, not a folder",
-    errno.EISDIR: "it is a folder",
-    errno.EIO: "the disk can't be read or written (input/output error)",
-}
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
@@ -119,14 +102,9 @@ def _explained(path: Path) -> Iterator[None]:
     except OSError as error:
         raise AttnprobeError(f"could not write {path}: {reason(error)}") from error
     except RuntimeError as error:  # of resolve()
-        raise AttnprobeError(f"could not write {path}: {_ADVICE[errno.ELOOP]}") from error
+        raise AttnprobeError(f"could not write {path}: it is a link that leads in circles") from error
 
 
 def reason(error: OSError) -> str:
-    """Say in plain words why the system refused."""
-    return known_reason(error) or error.strerror or str(error)
-
-
-def known_reason(error: OSError) -> str | None:
-    """Say in plain words why the system refused; None where there are none."""
-    return _ADVICE.get(error.errno or 0)
+    """Say why the system refused."""
+    return error.strerror or str(error)

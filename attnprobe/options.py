@@ -36,10 +36,6 @@ output_option = partial(Option, panel=OUTPUT)
 data_option = partial(text_option, name="dataset", flags=("--dataset", "-d"), reads="data")
 path_option = partial(output_option, flags=("--output", "-o"), metavar="PATH")
 
-
-# What comes first
-
-
 ModelArgument = Annotated[
     "str | Path | PreTrainedModel",
     Option(
@@ -77,9 +73,6 @@ LabelsArgument = Annotated[
         "of a pair, or the negative of a triplet. Of a file or a table, name label_column."
     ),
 ]
-
-
-# The checkpoint
 
 
 class ModelOptions(TypedDict, total=False):
@@ -133,9 +126,6 @@ class LoadedOptions(ModelOptions, total=False):
     """The same, of a command that takes one checkpoint."""
 
     tokenizer: Annotated["Tokenizer | None", model_option(doc="The tokenizer of a loaded model.")]
-
-
-# The text
 
 
 class HubOptions(TypedDict, total=False):
@@ -253,9 +243,6 @@ class WeightOptions(TypedDict, total=False):
     ]
 
 
-# The task
-
-
 class TaskOptions(TypedDict, total=False):
     """What the model is asked to do while its heads are switched."""
 
@@ -286,9 +273,6 @@ class MetricOptions(TypedDict, total=False):
             + ". Default: the first.",
         ),
     ]
-
-
-# The output
 
 
 class LayerOptions(TypedDict, total=False):
@@ -336,9 +320,6 @@ class TableOutput(Saying, total=False):
     precision: Annotated[int | None, output_option("Significant digits.", low=1, high=17, hidden=True)]
     overwrite: Annotated[bool, output_option("Replace files that exist.")]
     full: Annotated[bool, output_option("Show all of a long table on a terminal.")]
-
-
-# Together
 
 
 class SurveyOptions(

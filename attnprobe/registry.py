@@ -66,7 +66,6 @@ class Option:
     type: Any = None
 
     def declare(self, keyword: str, kind: Any, *, python: bool, default: Any = None) -> "Option":
-        """Fill in what the declaration says."""
         default = self.default if default is None else default
         if kind is bool:
             default = bool(default)

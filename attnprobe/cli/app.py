@@ -14,7 +14,6 @@ from attnprobe import commands
 from attnprobe.cli.output import run_command
 from attnprobe.cli.stopping import ENDED, stopping
 from attnprobe.errors import AttnprobeError, first_line, shorten
-from attnprobe.files import known_reason
 from attnprobe.options import MODEL, OUTPUT, TEXT
 from attnprobe.registry import Option
 from attnprobe.reports.streams import discard_the_rest
@@ -167,9 +166,7 @@ def _explain(error: Any) -> str:
     where = {"MemoryError": "", "OutOfMemoryError": " on the device"}.get(type(error).__name__)
     if where is not None:
         return f"out of memory{where}; try a smaller --batch-tokens or --max-length."
-    if isinstance(error, OSError) and (why := known_reason(error)) is not None:
-        return f"{error.filename or 'a file'}: {why}."
-    if "can't start new thread" in str(error):
-        return "this machine starts no more threads; try a smaller --threads or --workers."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'a file'}: {error.strerror}."
     problem = f"unexpected {type(error).__name__}: {first_line(error)}"
     return f"{problem}. Run again with -v and report what it shows."

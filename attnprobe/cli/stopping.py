@@ -45,7 +45,6 @@ class Stopping:
         sys.unraisablehook = self._ignore_interrupt
 
     def begin(self, words: Sequence[str]) -> None:
-        """Begin a command line."""
         self.words, self.received, self.gentle = words, None, False
         options = {word.partition("=")[0] for word in words}
         kept = bool({"--resume", "--save-tables"} & options)

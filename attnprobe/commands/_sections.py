@@ -20,9 +20,9 @@ from attnprobe.files import write_together
 from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
 from attnprobe.options import FREE
 from attnprobe.reports.report.contents import OF_A_TASK, OF_GOLD, check_tables_folder
+from attnprobe.run.options import record_versions
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress
-from attnprobe.run.record import record_versions
 from attnprobe.session.roles import list_gold, name_columns, open_sources, request_roles
 from attnprobe.session.session import Call, check_labels, describe_call, read_first, read_task
 from attnprobe.session.survey import check_groups
@@ -138,30 +138,31 @@ class Sections:
         if "roles" in shared and (self.texts is None or self._open().kind != "text"):
             shared.remove("roles")
         if len(shared) > 1:
-            with self.progress.part(join_names(shared)), suppress(AttnprobeError):  # each says why, alone
+            self.progress.part = join_names(shared)
+            with suppress(AttnprobeError):  # each says why, alone
                 measured = self.measure_together(shared)
         for number, section in enumerate(wanted, start=1):
-            with self.progress.part(f"{section} ({number} of {len(wanted)})"):
-                try:
-                    names = list_tables([section])
-                    if section == "sentences":
-                        seen, chosen = self.read_sentences()
-                    elif not set(names) <= {*tables, *measured}:
-                        measured |= self.measure(section, tables)
-                    for name in [name for name in names if name not in tables]:
-                        tables[name] = measured[name]
-                        folder.save(name, tables[name])
-                except Exception as error:
-                    known = isinstance(error, AttnprobeError)
-                    if known and not self.picked and section in _OPTIONAL:
-                        self.progress.say(f"The section {section} is left out: {error}")
-                        continue
-                    if not tables:
-                        raise
-                    why = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
-                    raised = AttnprobeError(f"The section {section} failed: {why.rstrip('.')}.")
-                    raised.table = dict(tables)
-                    raise raised from error
+            self.progress.part = f"{section} ({number} of {len(wanted)})"
+            try:
+                names = list_tables([section])
+                if section == "sentences":
+                    seen, chosen = self.read_sentences()
+                elif not set(names) <= {*tables, *measured}:
+                    measured |= self.measure(section, tables)
+                for name in [name for name in names if name not in tables]:
+                    tables[name] = measured[name]
+                    folder.save(name, tables[name])
+            except Exception as error:
+                known = isinstance(error, AttnprobeError)
+                if known and not self.picked and section in _OPTIONAL:
+                    self.progress.say(f"The section {section} is left out: {error}")
+                    continue
+                if not tables:
+                    raise
+                why = str(error) if known else f"{type(error).__name__}: {first_line(error)}"
+                raised = AttnprobeError(f"The section {section} failed: {why.rstrip('.')}.")
+                raised.table = dict(tables)
+                raise raised from error
         return tables, seen, chosen
 
     def _open(self) -> OpenSource:
@@ -201,7 +202,6 @@ class Sections:
         return {name: result.table for name, result in zip(names, results, strict=True)}
 
     def measure(self, section: str, done: Mapping[str, Any]) -> dict[str, HeadTable]:
-        """Measure a section by its command."""
         function, left_out = _MEASURED[section]
         taken = function.command.keywords.keys() - left_out
         options = {name: value for name, value in self.options.items() if name in taken}
@@ -269,7 +269,6 @@ class TableFolder:
         return tables
 
     def save(self, name: str, table: HeadTable) -> None:
-        """Save a table, and of what it was measured."""
         if self.path is None or not Ranks.detect().first:
             return
         path = self.path / f"{name}.csv"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 
+from attnprobe.corpus.media import BOTH
 from attnprobe.errors import UsageError
 from attnprobe.options import (
     CensusOptions,
@@ -95,7 +96,7 @@ def census(
         chosen = registry.every_statistic_of_heads() if everything else registry.choose(names)
         if names is None and options["weights"] != "attention":
             chosen += registry.select_statistics("norm")
-        if names is None and survey.reads_images:
+        if names is None and survey.source.kind == BOTH:
             chosen += registry.select_statistics("modality")
         rows = registry.EVERYTHING if everything else None
         return survey.measure(chosen, rows, as_far_as_possible=everything)

@@ -28,7 +28,7 @@ from attnprobe.options import (
     output_option,
 )
 from attnprobe.registry import Option, command, split_names
-from attnprobe.run.record import record_versions
+from attnprobe.run.options import record_versions
 from attnprobe.session.session import (
     check_labels,
     describe_call,
@@ -53,12 +53,6 @@ MEASURES: dict[str, tuple[Any, set[str]]] = {
     "census": (census, {"weights", "layers", "content_only", "frequencies"}),
     "rank": (rank, {"layers", "content_only", "frequencies"}),
     "mixing": (mixing, {"layers", "content_only", "frequencies"}),
-}
-#: Columns that have a command of their own.
-COLUMNS = {
-    **dict.fromkeys(("head_width", "longer", "logit_rank", "logit_rank_share"), "rank"),
-    **dict.fromkeys(("qk_rank", "qk_top_half", "map_rank"), "rank"),
-    **dict.fromkeys(("explained_by_others", "explained_by_others_null", "contribution_norm"), "mixing"),
 }
 #: What options of prune are called in dynamics.
 _RENAMED = {"prune_by": "by", "prune_step": "step"}
@@ -331,8 +325,7 @@ def dynamics(
         checkpoints = find_run([(saved.model, saved.revision) for saved in run], call.load)
 
         def measure_step(model: str, more: dict[str, Any]) -> "HeadTable":
-            table = function(model, texts, *([labels] if labelled else []), **keywords | more)
-            return _keep_column(table, measure) if measure in COLUMNS else table
+            return function(model, texts, *([labels] if labelled else []), **keywords | more)
 
         tables = measure_steps(run, checkpoints, measure_step, call, check_alike)
     record = {
@@ -359,14 +352,12 @@ def _find_measure(name: str) -> tuple[str, dict[str, Any]]:
         return name, {}
     if name == "everything":
         return "census", {"everything": True}
-    if name in COLUMNS:
-        return COLUMNS[name], {"map_rank": True} if name == "map_rank" else {}
     from attnprobe.statistics.registry import choose  # takes torch
 
     try:
         choose(split_names(name))
     except AttnprobeError as error:
-        others = ", ".join([*MEASURES, "everything", *COLUMNS])
+        others = ", ".join([*MEASURES, "everything"])
         raise UsageError(f"{error} Beside these, --measure takes {others}.") from error
     return "census", {"statistics": split_names(name)}
 
@@ -379,13 +370,3 @@ def _check_unused(special: set[str], measure: str, given: dict[str, Any]) -> Non
             owners = ", ".join(owner for owner, (_, names) in MEASURES.items() if option in names)
             flag = known[option].flags[0]
             raise UsageError(f"{flag} is for --measure {owners}; leave it out for {measure}.")
-
-
-def _keep_column(table: "HeadTable", name: str) -> "HeadTable":
-    """Keep a column of a table, with its error and its count."""
-    if name not in table.data:
-        why = next((note for note in table.notes if name in note), "the model does not give it")
-        raise UsageError(f"{name} can't be measured: {why}")
-    kept = {name, f"{name}_se", f"{name}_n", "n"}
-    columns = [one for one in table.columns if one.role == "key" or one.name in kept]
-    return replace(table, columns=columns, data={one.name: table.data[one.name] for one in columns})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Unpack
 from attnprobe.errors import UsageError
 from attnprobe.options import DEFAULTS, ScoreOptions, TableOutput
 from attnprobe.registry import Option, command
-from attnprobe.run.record import record_versions
+from attnprobe.run.options import record_versions
 from attnprobe.session.session import describe_call, make_session, open_call, read_first, read_task
 from attnprobe.session.texts import check_standard_input, open_texts
 from attnprobe.table.formats import READABLE, extension

@@ -13,7 +13,7 @@ from attnprobe.options import (
     TextsArgument,
 )
 from attnprobe.registry import command
-from attnprobe.run.record import record_versions
+from attnprobe.run.options import record_versions
 from attnprobe.session.session import check_model, describe_call, open_call, read_first
 from attnprobe.session.texts import open_texts
 

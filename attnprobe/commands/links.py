@@ -1,6 +1,7 @@
 """The commands on gold links: what each head finds of them, and what all heads know of them together."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -351,8 +352,8 @@ def _find_links(
             documents = read_as_pairs(documents)
         if kind == "aer":
             documents = _check_pairs(documents)
-        documents, labelled = check_targets(checkpoint, documents)
-        survey.take(documents, labelled=labelled)
+        documents, survey.labelled = check_targets(checkpoint, documents)
+        survey.source = replace(survey.source, documents=documents)
         return survey.measure(statistics, rows[of_heads], checkpoint=checkpoint, question=question)
 
 

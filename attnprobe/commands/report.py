@@ -23,7 +23,7 @@ from attnprobe.options import (
 from attnprobe.registry import Option, command, split_names
 from attnprobe.reports.report.contents import OF_GOLD, SECTIONS, Contents, read_folder, sort_tables
 from attnprobe.reports.report.report import Report
-from attnprobe.run.record import record_versions
+from attnprobe.run.options import record_versions
 from attnprobe.session.roles import check_role_options
 from attnprobe.session.session import describe_call, open_call
 from attnprobe.session.texts import check_standard_input, replay
@@ -167,7 +167,6 @@ def _choose_sections(named: Sequence[str] | None, has_task: bool, other: bool, o
 
 
 def _check_nothing_else(given: Mapping[str, Any]) -> None:
-    """Refuse whatever asks for a measurement beside a folder of tables."""
     names = [
         f"--{name.replace('_', '-')}"
         for name, value in given.items()

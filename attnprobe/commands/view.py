@@ -197,7 +197,6 @@ def _read_input(
 
 
 def _align(documents: Any, line: str, target: str | None) -> list[Document]:
-    """Give two texts their gold alignment."""
     if not isinstance(documents, list) or documents[0].image is not None:
         raise UsageError("--alignment is between words of text; leave out the image or sound.")
     (document,) = documents

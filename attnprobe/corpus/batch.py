@@ -138,6 +138,10 @@ class Batch:
         return self.inputs["input_ids"]
 
     @property
+    def documents(self) -> Ints:
+        return self.corpus.documents[self.members]
+
+    @property
     def names(self) -> Ints:
         return self.corpus.names[self.members]
 
@@ -220,7 +224,6 @@ class BatchReader(ABC):
         return Layout(batch.tokens, batch.tokens, annotations=batch.annotations)
 
     def annotation(self, member: int) -> TokenAnnotation | None:
-        """Read words and gold links of a sequence, where it has some."""
         return None
 
     @cached_property
@@ -250,12 +253,10 @@ class BatchReader(ABC):
 
     @property
     def longer(self) -> NDArray[np.int32]:
-        """Tokens in each sequence or in its target, whichever is longer."""
         return self.lengths if self.targets is None else np.maximum(self.lengths, self.targets.store.lengths)
 
     @property
     def sizes(self) -> list[int]:
-        """Tokens in each batch, those of targets included."""
         lengths = self.lengths if self.targets is None else self.lengths + self.targets.store.lengths
         return [int(lengths[members].sum(dtype=np.int64)) for members in self.plan]
 

@@ -21,7 +21,6 @@ from attnprobe.errors import AttnprobeError, DataError, first_line
 _NO_TEXT = re.compile(r"\[[A-Za-z]+[ _-]?\d*\]|<[^<>\s]+>|madeupword\d+")
 #: Tokens of the vocabulary that are tried as a probe where the usual one gives no token.
 _MOST_PROBES = 2000
-#: So many first texts are checked.
 _CHECKED_TEXTS = 16
 #: A tokenizer of transformers, or what behaves like one.
 Tokenizer = Any

@@ -92,7 +92,7 @@ def sum_attributions(
                 f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look at its "
                 "weights."
             )
-        return sums.of(values.cpu().double().numpy(), batch.clusters, batch.corpus.documents[batch.members])
+        return sums.of(values.cpu().double().numpy(), batch.clusters, batch.documents)
 
     return data.total(
         name_pass(name, mask),

@@ -56,7 +56,6 @@ def describe_counts(counts: Mapping[str, int], window: int) -> Iterator[str]:
 
 
 def read_contrasts(reader: TokenReader, documents: Iterable[Document], reads: Reads) -> ContrastCorpus:
-    """Tokenise pairs into stores, and plan their batches."""
     checkpoint = reader.checkpoint
     pairs = ContrastReader(checkpoint, reads, reader.window)
     clean, corrupted, beside = (reader.open_store() for _ in range(3))
@@ -195,11 +194,9 @@ class ContrastReader:
         token = next((ids[0] for ids in tried if len(ids) == 1), None)
         if token is not None and token != getattr(self._tokenizer, "unk_token_id", None):
             return token
-        least = min((ids for ids in tried if ids), key=len, default=[])
-        pieces = ", ".join(map(repr, self._tokenizer.convert_ids_to_tokens(least[:8])))
         raise DataError(
-            f"The answer {shorten(repr(word))} is not one token to {self._checkpoint.name} ({pieces}), and "
-            "one is predicted; give a word of its vocabulary."
+            f"The answer {shorten(repr(word))} is not one token to {self._checkpoint.name}, and one is "
+            "predicted; give a word of its vocabulary."
         )
 
     def _find_target(self, contrast: Contrast) -> Readout:

@@ -18,10 +18,9 @@ from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.errors import ModelError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint, resolve_window
-from attnprobe.run.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions, record_versions
 from attnprobe.run.passes import Workers
 from attnprobe.run.process_group import Ranks
-from attnprobe.run.record import record_versions
 from attnprobe.table.cells import clean
 from attnprobe.table.reading import describe_table
 
@@ -65,10 +64,7 @@ class Corpus:
     def describe(self, checkpoint: Checkpoint) -> Iterator[str]:
         """Say what happened to documents that did not go in as they were."""
         yield from _describe_reading(self.reading, self.window, media=isinstance(self.batches, MediaBatches))
-        yield from self._describe_prompt(checkpoint)
-
-    def _describe_prompt(self, checkpoint: Checkpoint) -> Iterator[str]:
-        """Say which prompt stands before the texts, as ``encode`` of sentence-transformers puts them."""
+        # Which prompt stands before the texts, as ``encode`` of sentence-transformers puts them.
         embedding, cut = checkpoint.embedding, f"texts are cut after {self.window} tokens."
         if embedding is None:
             return
@@ -156,7 +152,6 @@ class TokenReader:
         return self.stores.enter_context(SequenceStore(self._vocabulary))
 
     def count(self, documents: Iterable[Item]) -> Iterator[Item]:
-        """Tell the progress of each document that is read."""
         for document in documents:
             self.progress(1)
             yield document

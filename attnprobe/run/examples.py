@@ -70,7 +70,6 @@ class LabelledExamples:
 
     @property
     def examples(self) -> Documents:
-        """Those that have one."""
         if not isinstance(self._documents, MediaFolder):
             return self._select(self._documents)
         labelled = self._documents.labelled
@@ -246,18 +245,11 @@ def _list_parts(document: Document) -> Sequence[tuple[str, float]]:
 def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Document]:
     """Number the queries, and note at each passage which of them it answers."""
     rest, numbers = iter(documents), DocumentNumbers()
-    passages: list[Document] = []  # the first one, when it was read
+    queries, passages = list[Document](), list[Document]()
+    while not passages and (document := next(rest, None)) is not None:
+        assert isinstance(document.label, Query)
+        (passages if document.label.judged is None else queries).append(document)
     answers: dict[str, list[Use]] = {}
-
-    def take_queries() -> Iterator[Document]:
-        for document in rest:
-            assert isinstance(document.label, Query)
-            if document.label.judged is None:
-                passages.append(document)
-                return
-            yield document
-
-    queries = take_queries()
     for example, document in enumerate(choose(queries)):
         label, number = document.label, numbers.number(document.part_of)
         assert isinstance(label, Query)
@@ -267,8 +259,6 @@ def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Do
             answers.setdefault(passage, []).append(Use(example, number, 1, float(grade)))
         uses = Uses((Use(example, number, 0, float(len(judged))),), label.name)
         yield Document(document.text, label=uses, part_of=document.part_of, role="query")
-    for _ in queries:  # those that were not chosen
-        pass
     for document in chain(passages, rest):
         assert isinstance(document.label, Query)
         name = document.label.name

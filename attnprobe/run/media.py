@@ -1,6 +1,6 @@
 """From images and sound to batches, and from images that are read with texts."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -26,7 +26,6 @@ from attnprobe.corpus.tokenizer import Frame, find_special_ids
 from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.errors import DataError, ModelError, UsageError, first_line
 from attnprobe.model.check.trace import catch_tokens, find_grid
-from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.quirks import force_full_attention
 from attnprobe.model.reading.ways import evaluation_mode
@@ -83,28 +82,6 @@ def read_media(reader: TokenReader, folder: MediaFolder) -> Corpus:
         **reader.limits,
     )
     return Corpus(batches, reading, architecture.positions)
-
-
-def choose_decoder_targets(
-    checkpoint: Checkpoint, documents: Any, say: Callable[[str], None]
-) -> tuple[Checkpoint, Any]:
-    """Choose what a decoder beside an encoder of sound reads: the transcripts of the files, or nothing.
-
-    Returns:
-        The checkpoint, or its encoder alone where there are no transcripts; and the files to read.
-    """
-    if not isinstance(documents, MediaFolder) or not checkpoint.decodes:
-        return checkpoint, documents
-    known = documents.labelled
-    if not known.items:
-        say(
-            "no transcripts (metadata.csv with the columns file_name and text), so that the decoder has "
-            "nothing to read: only the encoder is measured."
-        )
-        return replace(checkpoint, encoder_only=True), documents
-    if left := len(documents.items) - len(known.items):
-        say(f"{left:,} {'files are' if left > 1 else 'file is'} left out for want of a transcript.")
-    return checkpoint, known
 
 
 def _cut_clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
@@ -178,7 +155,7 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
             whole = inputs["input_ids"][0]
             if not bool(processor.is_image(whole).any()):
                 raise DataError(f"{picture} gives no token of an image in its text; leave it out.")
-            if len(whole) > window and not processor.keeps_both(whole, window):
+            if len(whole) > window and bool(processor.is_image(whole)[window - 1 :].any()):
                 raise DataError(
                     f"{picture} gives more than the {window} tokens of a sequence, with no room for its "
                     "text; give a larger --max-length, or smaller images."

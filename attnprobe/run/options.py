@@ -1,11 +1,13 @@
-"""How text becomes sequences, as far as it can be refused before a model is loaded."""
+"""How text becomes sequences, as far as it can be refused before a model is loaded; and what is on record."""
 
 import math
+import platform
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from datetime import UTC, datetime
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +97,28 @@ class CorpusOptions:
         named["until"] = self.targets or None
         named = {name: value for name, value in named.items() if value is not None or name not in _RARE}
         return named if self.sample is None and not self.targets else {**named, "sample_seed": self.seed}
+
+
+def add_corpora(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Add up what is on record of two parts of a corpus, in which nothing was counted as rare."""
+    counts = {name: value + second[name] for name, value in first.items() if type(value) is int}
+    lists = {"texts": [*first["texts"], *second["texts"]]}
+    return {**first, **counts, **lists, "spelled_token": first["spelled_token"] or second["spelled_token"]}
+
+
+#: What is on record of rare tokens where nobody counted a whole corpus.
+NOT_COUNTED = {"rare_types": 0, "rarity": "", "rare_decided": False}
+
+_PACKAGES = ("attnprobe", "torch", "transformers", "numpy", "numba", "scipy")
+
+
+def record_versions() -> dict[str, Any]:
+    """Record the versions that compute, and when."""
+    return {"versions": dict(_versions()), "created": datetime.now(UTC).isoformat(timespec="seconds")}
+
+
+@cache
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version  # which slows the start
+
+    return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}

@@ -6,13 +6,12 @@ the order of the batches: they are the same, bit for bit, on however many cores.
 memory is halved.
 """
 
-import contextvars
 import json
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -23,13 +22,12 @@ from typing import Any, TypeVar
 import torch
 
 from attnprobe.corpus.batch import Batch, BatchReader
-from attnprobe.errors import DataError, UsageError, out_of_memory
+from attnprobe.errors import AttnprobeWarning, DataError, UsageError, out_of_memory
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions, record_versions
 from attnprobe.run.process_group import ProcessGroup, Ranks
 from attnprobe.run.progress import Progress, SilentProgress
-from attnprobe.run.record import record_versions
 from attnprobe.run.state import State, open_state
 from attnprobe.sums.base import Arrays
 
@@ -94,8 +92,7 @@ class Workers:
         pool = ThreadPoolExecutor(self.number, thread_name_prefix="attnprobe-worker")
         try:
             for item in items:
-                # Whom to tell of halved batches is known in the workers too.
-                waiting.append(pool.submit(contextvars.copy_context().run, run, item))
+                waiting.append(pool.submit(run, item))
                 if len(waiting) > self.number:
                     yield waiting.popleft().result()
             while waiting:
@@ -149,7 +146,7 @@ class Run:
             "device or number of threads": f"{self.device} {workers.threads}",
         }
         stage = self.state.stage(f"{name} {shift}" if shift else name, key)
-        total = restore(stage.arrays) if stage.done else None
+        total = restore(stage.kept[1]()) if stage.done else None
         self.progress.stage(name, mine.tokens)
         rest = mine.follow(mine.plan[stage.done :])
         if stage.done:
@@ -206,22 +203,10 @@ def open_run(
 #: Whole maps of a batch that may be kept for it, in probabilities.
 WHOLE_MAPS = 67_108_864
 
-_say: ContextVar[Callable[[str], None] | None] = ContextVar("attnprobe_halving", default=None)
-
 
 def limit_cells(maps: int) -> int | None:
     """Limit the query-key cells of a batch of which so many whole maps are kept; None where none is."""
     return max(1, WHOLE_MAPS // maps) if maps else None
-
-
-@contextmanager
-def report_halving(say: Callable[[str], None]) -> Iterator[None]:
-    """Tell the user of every batch that is halved inside."""
-    token = _say.set(say)
-    try:
-        yield
-    finally:
-        _say.reset(token)
 
 
 class Halving:
@@ -249,11 +234,12 @@ class Halving:
                     ) from error
                 # The error is let go of first: with its frames, it holds what the failed batch had.
             self._most = -(-sequences // 2) * length
-            if (say := _say.get()) is not None:
-                say(
-                    f"batch of {sequences} sequences of {length:,} tokens does not fit the memory; going on "
-                    "with half of it."
-                )
+            warnings.warn(
+                f"batch of {sequences} sequences of {length:,} tokens does not fit the memory; going on with "
+                "half of it.",
+                AttnprobeWarning,
+                stacklevel=2,
+            )
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
         first, second = batch.halves()

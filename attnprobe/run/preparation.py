@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from attnprobe.corpus.batches import Batches
 from attnprobe.corpus.document import Document
@@ -17,10 +17,10 @@ from attnprobe.model.check.dry_run import examine
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short
 from attnprobe.run.contrasts import Reads, read_contrasts
 from attnprobe.run.corpus import Corpus, TokenReader
-from attnprobe.run.examples import Documents, build_decoder_sequences
-from attnprobe.run.media import choose_decoder_targets, read_media, read_pictures
+from attnprobe.run.examples import Documents, LabelledExamples, build_decoder_sequences
+from attnprobe.run.media import read_media, read_pictures
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Workers, report_halving
+from attnprobe.run.passes import Workers
 from attnprobe.run.progress import Progress
 from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens
 
@@ -97,11 +97,22 @@ def examine_part(
 ) -> tuple[Checkpoint, Given, Architecture]:
     """Choose which part of a checkpoint is read, verify that it is read rightly, and say what is odd.
 
-    Returns:
-        The part, the documents that it can be given, and what the dry run found.
+    A decoder beside an encoder of sound reads the transcripts of the files; without any, only the encoder is
+    measured. Returned are the part, the documents that it can be given, and what the dry run found.
     """
     progress.stage("dry run", None)
-    checkpoint, documents = choose_decoder_targets(checkpoint, documents, progress.say)
+    if isinstance(documents, MediaFolder) and checkpoint.decodes:
+        if documents.labelled.items:
+            heard = LabelledExamples(documents, "transcript")
+            documents = cast(Given, heard.examples)
+            for remark in heard.remarks():
+                progress.say(remark)
+        else:
+            progress.say(
+                "no transcripts (metadata.csv with the columns file_name and text), so that the decoder has "
+                "nothing to read: only the encoder is measured."
+            )
+            checkpoint = replace(checkpoint, encoder_only=True)
     checkpoint, architecture = examine(checkpoint)
     for warning in (*checkpoint.remarks, *architecture.warnings):
         progress.say(f"{warning}.")
@@ -122,13 +133,12 @@ def prepare_corpus(
 ) -> Iterator[Corpus]:
     """Tokenise documents as ``tokenise`` does, and share out the threads.
 
-    Batches that don't fit the memory are halved inside. With ``describe``, it is said what happened to the
-    documents.
+    With ``describe``, it is said what happened to the documents.
     """
     shared = Workers.of(checkpoint, architecture, workers)
     progress.stage("tokenising", None)
     how |= {"architecture": architecture, "progress": progress.advance}
-    with tokenise(checkpoint, documents, options, **how) as corpus, report_halving(progress.say):
+    with tokenise(checkpoint, documents, options, **how) as corpus:
         if describe and not isinstance(documents, RepeatedTokens):
             for sentence in corpus.describe(checkpoint):
                 progress.say(sentence)

@@ -28,7 +28,6 @@ class Ranks:
 
     @classmethod
     def detect(cls) -> "Ranks":
-        """Read the environment."""
         size, rank = os.environ.get("WORLD_SIZE", "1"), os.environ.get("RANK", "0")
         if not (size.isdecimal() and rank.isdecimal()):
             raise UsageError(f"WORLD_SIZE={size!r} and RANK={rank!r} of the environment are no numbers.")

@@ -15,9 +15,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -38,12 +37,22 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM came: the process is to end, and can still save its state."""
 
 
-class _Kept(NamedTuple):
-    """What is kept of a stage: what it depends on, how many batches are done, and what they gave."""
+class Stage:
+    """One pass over a corpus: what it depends on, how many batches are done, and what they gave."""
 
-    key: Mapping[str, str]
-    done: int
-    arrays: Callable[[], Arrays]
+    def __init__(self, state: "State", key: Mapping[str, str], done: int, arrays: Arrays) -> None:
+        self._state, self.key = state, key
+        # In one tuple, since Ctrl-C may come between any two steps.
+        self.kept: tuple[int, Callable[[], Arrays]] = done, lambda: arrays
+
+    @property
+    def done(self) -> int:
+        return self.kept[0]
+
+    def mark_batch_done(self, snapshot: Callable[[], Arrays]) -> None:
+        """Keep that one more batch is done; ``snapshot`` gives the arrays."""
+        self.kept = self.done + 1, snapshot
+        self._state.note_change()
 
 
 class State:
@@ -59,19 +68,15 @@ class State:
         self._written, self._pause = time.monotonic(), every
         self._stages = {} if path is None else self._load(path)
 
-    def stage(self, name: str, key: Mapping[str, str] | None = None) -> "Stage":
+    def stage(self, name: str, key: Mapping[str, str] | None = None) -> Stage:
         """Restore a stage, or begin it; ``key`` is what it depends on, beside what the whole run does."""
-        key = dict(key or {})
-        kept = self._stages.get(name, _Kept(key, 0, dict))
-        self._check_key(kept.key, key)
-        return Stage(self, name, key, kept.done, kept.arrays())
+        stages = {} if self.path is None else self._stages
+        stage = stages.setdefault(name, Stage(self, dict(key or {}), 0, {}))
+        self._check_key(stage.key, key or {})
+        return stage
 
-    def keep(self, name: str, key: Mapping[str, str], done: int, snapshot: Callable[[], Arrays]) -> None:
-        """Keep how far a stage is; ``snapshot`` gives its arrays."""
-        if self.path is None:
-            return
-        # In one step, since Ctrl-C may come between any two.
-        self._stages[name] = _Kept(key, done, snapshot)
+    def note_change(self) -> None:
+        """Note that a batch more is done, and write the file where it is time to."""
         self._changed = True
         if time.monotonic() - self._written >= self._pause:
             self.write()
@@ -87,14 +92,18 @@ class State:
             self._written = time.monotonic()
 
     def _write(self, path: Path) -> None:
-        began, buffer, stages = time.perf_counter(), io.BytesIO(), dict(self._stages)
+        began, buffer = time.perf_counter(), io.BytesIO()
+        kept = [stage.kept for stage in self._stages.values()]
         arrays: dict[str, Any] = {
             f"{place}/{name}": array
-            for place, kept in enumerate(stages.values())
-            for name, array in kept.arrays().items()
+            for place, (_, snapshot) in enumerate(kept)
+            for name, array in snapshot().items()
         }
         np.savez(buffer, **arrays)
-        listed = [{"name": name, "key": kept.key, "done": kept.done} for name, kept in stages.items()]
+        listed = [
+            {"name": name, "key": stage.key, "done": done}
+            for (name, stage), (done, _) in zip(self._stages.items(), kept, strict=True)
+        ]
         head = json.dumps({"key": self._key, "stages": listed}).encode() + b"\n"
         body = head + buffer.getvalue()
         write_together({path: _MAGIC + hashlib.sha256(body).digest() + body})
@@ -115,7 +124,7 @@ class State:
             stack.callback(self.write)
             yield
 
-    def _load(self, path: Path) -> dict[str, _Kept]:
+    def _load(self, path: Path) -> dict[str, Stage]:
         check_state(path)
         if not path.exists():
             return {}
@@ -135,7 +144,7 @@ class State:
             raise DataError(f"The state {path} is damaged; delete it to start over.") from error
         self._check_key(key, self._key)
         return {
-            stage["name"]: _Kept(stage["key"], stage["done"], partial(select_prefix, arrays, str(place)))
+            stage["name"]: Stage(self, stage["key"], stage["done"], select_prefix(arrays, str(place)))
             for place, stage in enumerate(stages)
         }
 
@@ -188,32 +197,13 @@ def hold_state(path: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-class Stage:
-    """One pass over a corpus: the batches that were done when it was restored, and their sum in arrays."""
-
-    def __init__(self, state: State, name: str, key: Mapping[str, str], done: int, arrays: Arrays) -> None:
-        self._state, self._name, self._key = state, name, key
-        self.done, self.arrays = done, arrays
-        self._reached = done
-
-    def mark_batch_done(self, snapshot: Callable[[], Arrays]) -> None:
-        """Keep that one more batch is done; ``snapshot`` gives the arrays."""
-        self._reached += 1
-        self._state.keep(self._name, self._key, self._reached, snapshot)
-
-
-def name_process_file(path: Path) -> Path:
-    """Name the file of this process: of several, each has its own."""
-    ranks = Ranks.detect()
-    return path if ranks.size == 1 else path.with_name(f"{path.name}.{ranks.rank}")
-
-
 def open_state(path: Path | None, key: Mapping[str, str]) -> State:
-    """Load the state of this process, if there is one at ``path``; None keeps nothing."""
+    """Load the state of this process, if there is one at ``path``; of several processes, each has its own."""
     ranks = Ranks.detect()
     if path is not None and ranks.size > 1:
+        path = path.with_name(f"{path.name}.{ranks.rank}")
         key = {**key, "number of processes": f"{ranks.rank} of {ranks.size}"}
-    return State(None if path is None else name_process_file(path), key)
+    return State(path, key)
 
 
 def _terminate(*_: object) -> None:

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from attnprobe.model.locate import CheckpointFiles
     from attnprobe.table.table import HeadTable
 
-#: Words that stand before the number of a step, the surest first.
-_WORDS = ("step", "checkpoint", "epoch")
+#: A step in a name, the surest word before it first.
+_STEPS = [
+    re.compile(rf"(?<![a-z])({word})s?[-_=]?(\d{{1,18}})(?![.a-z0-9])", re.IGNORECASE)
+    for word in ("step", "checkpoint", "epoch")
+]
 _INSTEAD = "give the steps in the order of the checkpoints: --steps 0,500,1000"
 #: What the record of the whole table has once for all checkpoints.
 _SHARED = {"command", "created", "versions", "dataset"}
@@ -85,7 +88,6 @@ def parse_revisions(revisions: str | Sequence[str] | None, revision: str | None 
 
 
 def pair_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tuple[str, str]]:
-    """Pair the one model there is with each revision."""
     from attnprobe.model.locate import DEMO
 
     if len(models) != 1 or not isinstance(models[0], str | Path):
@@ -130,20 +132,16 @@ def read_steps(names: Sequence[str]) -> list[int]:
     >>> read_steps(["run/checkpoint-500", "run/checkpoint-1000/", "step2000-tokens4B"])
     [500, 1000, 2000]
     """
-    steps = [_read_step(name) for name in names]
-    counting = [name for name, (word, _) in zip(names, steps, strict=True) if word == "epoch"]
-    if other := counting and next((name for name in names if name not in counting), None):
-        raise UsageError(f"{counting[0]} counts epochs and {other} steps; {_INSTEAD}.")
+    steps: list[tuple[bool, int]] = []
+    for name in names:
+        last = Path(name).resolve().name if Path(name).is_dir() else name.rstrip("/").rpartition("/")[2]
+        matches = [match for pattern in _STEPS for match in pattern.findall(last)[-1:]]
+        if not matches:
+            raise UsageError(f"The name {name} says no step of training; {_INSTEAD}.")
+        steps.append((matches[0][0].lower() == "epoch", int(matches[0][1])))
+    if len({epochs for epochs, _ in steps}) > 1:
+        raise UsageError(f"Some of the checkpoints count epochs, and others steps; {_INSTEAD}.")
     return [step for _, step in steps]
-
-
-def _read_step(name: str) -> tuple[str, int]:
-    """Read the word before the number, and the number."""
-    last = Path(name).resolve().name if Path(name).is_dir() else name.rstrip("/").rpartition("/")[2]
-    for word in _WORDS:
-        if numbers := re.findall(rf"(?<![a-z]){word}s?[-_=]?(\d{{1,18}})(?![.a-z0-9])", last, re.IGNORECASE):
-            return word, int(numbers[-1])
-    raise UsageError(f"The name {name} says no step of training; {_INSTEAD}.")
 
 
 def measure_steps(
@@ -167,8 +165,8 @@ def measure_steps(
         if checkpoint.options.revision is not None:
             keywords["revision"] = checkpoint.options.revision
         try:
-            with progress.part(f"step {saved.step} ({place} of {len(run)})"):
-                table = replace(measure(checkpoint.name, keywords), below=None)  # which may hold a model
+            progress.part = f"step {saved.step} ({place} of {len(run)})"
+            table = replace(measure(checkpoint.name, keywords), below=None)  # which may hold a model
             record = {name: entry for name, entry in table.provenance.items() if name not in _SHARED}
             tables.append(replace(table, provenance=record))
             check((run[0].step, tables[0]), (saved.step, tables[-1]))

@@ -43,7 +43,6 @@ def open_table(texts: Any, source: Source) -> OpenSource:
 
 
 def open_rows(pairs: Any, source: Source) -> OpenSource:
-    """Open pairs of texts, each a dict."""
     documents = read_table(make_table("pairs", _read_dicts(pairs)), source)
     return OpenSource(documents, "pairs", {"name": "pairs"})
 

@@ -24,7 +24,6 @@ _LONGEST_NAME, _PARTING = 30, ":;"
 
 
 def list_gold(options: Mapping[str, Any]) -> dict[str, Texts]:
-    """List the files with gold links that are given."""
     return {kind: options[kind] for kind in NO_LINKS if options.get(kind) is not None}
 
 

@@ -23,7 +23,7 @@ from attnprobe.options import DEFAULTS
 from attnprobe.reports.streams import TerminalProgress
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.process_group import Ranks
-from attnprobe.run.progress import Progress, SilentProgress, WarningProgress
+from attnprobe.run.progress import PartProgress, Progress, SilentProgress, WarningProgress
 from attnprobe.session.texts import Texts, open_texts
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ _words: ContextVar[Sequence[str] | None] = ContextVar("attnprobe_command", defau
 
 @contextmanager
 def record_as(words: Sequence[str]) -> Iterator[None]:
-    """Record these words as the command of the functions that are called inside."""
     token = _words.set(words)
     try:
         yield
@@ -87,7 +86,6 @@ class Call:
 
     @property
     def load(self) -> "LoadOptions":
-        """How a model that is named is loaded."""
         from attnprobe.model.locate import LoadOptions
 
         return _fill(LoadOptions, self.options)
@@ -110,7 +108,7 @@ class Call:
     @cached_property
     def _wrapped(self) -> "Checkpoint":
         from attnprobe.model.borrowing import wrap_model
-        from attnprobe.model.random_weights import randomise_weights
+        from attnprobe.model.load import randomise_weights
 
         model: Any = self.model
         seed = self.options["random_weights"]
@@ -162,7 +160,25 @@ def open_call(
         from attnprobe.run.state import check_state
 
         check_state(Path(options["resume"]))
-    with _borrow(models, options["threads"]), _choose_progress(options["progress"]) as progress:
+    with ExitStack() as stack:
+        if "torch" in sys.modules:  # before it is loaded, no random number was drawn
+            from torch import nn
+
+            from attnprobe.model.borrowing import borrow
+
+            stack.enter_context(borrow([model for model in models if isinstance(model, nn.Module)]))
+        if options["threads"] is not None:
+            import torch
+
+            stack.callback(torch.set_num_threads, torch.get_num_threads())
+            torch.set_num_threads(options["threads"])
+        # Of several processes, the first one speaks for all.
+        progress = options["progress"] if Ranks.detect().first else SilentProgress()
+        if progress is True:
+            progress = stack.enter_context(TerminalProgress(bar=True, quiet=False))
+        progress = progress or WarningProgress()
+        if not isinstance(progress, WarningProgress | PartProgress):  # of whose whole, warnings are told
+            stack.enter_context(forward_warnings(progress.say))
         tokenizers = tokenizers or [options["tokenizer"]] * len(models)
         for model, tokenizer in zip(models, tokenizers, strict=True) if check else ():
             check_model(model, tokenizer, options)
@@ -264,48 +280,17 @@ def _fill(kind: Any, options: Mapping[str, Any]) -> Any:
 
 
 @contextmanager
-def _borrow(models: Sequence[Any], threads: int | None) -> Iterator[None]:
-    """Borrow models that are loaded, and set threads; before torch is loaded, no random number was drawn."""
-    with ExitStack() as borrowed:
-        if "torch" in sys.modules:
-            from torch import nn
-
-            from attnprobe.model.borrowing import borrow
-
-            borrowed.enter_context(borrow([model for model in models if isinstance(model, nn.Module)]))
-        if threads is not None:
-            import torch
-
-            borrowed.callback(torch.set_num_threads, torch.get_num_threads())
-            torch.set_num_threads(threads)
-        yield
-
-
-@contextmanager
-def _choose_progress(progress: "bool | Progress") -> Iterator[Progress]:
-    """Choose who is told how far the work is; of several processes, the first one speaks for all."""
-    with ExitStack() as shown:
-        if not Ranks.detect().first:
-            told: Progress = SilentProgress()
-        elif progress is True:
-            told = shown.enter_context(TerminalProgress(bar=True, quiet=False))
-        else:
-            told = progress or WarningProgress()
-        if not isinstance(told, WarningProgress):
-            shown.enter_context(forward_warnings(told.say))
-        yield told
-
-
-@contextmanager
 def forward_warnings(say: Callable[[str], None]) -> Iterator[None]:
     """Say what is warned of by those who know nothing of progress, such as readers of files."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", AttnprobeWarning)
-        others = warnings.showwarning
+        others, known = warnings.showwarning, set[str]()
 
         def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
             if issubclass(category, AttnprobeWarning):
-                say(str(message))
+                if str(message) not in known:
+                    say(str(message))
+                known.add(str(message))
             else:
                 others(message, category, *place, **more)
 

@@ -1,6 +1,6 @@
 """A survey of texts: opened and checked before torch is imported, then measured in one pass."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -26,15 +26,6 @@ class TextSurvey:
     call: Call
     source: OpenSource
     labelled: bool
-
-    @property
-    def reads_images(self) -> bool:
-        """Whether the model reads an image together with each text."""
-        return self.source.kind == BOTH
-
-    def take(self, documents: Iterable[Any], *, labelled: bool) -> None:
-        """Survey these documents in place of those of the source."""
-        self.source, self.labelled = replace(self.source, documents=documents), labelled
 
     def load(self) -> "Checkpoint":
         return self.call.load_checkpoint(modality=self.source.kind)
@@ -100,7 +91,7 @@ def open_survey(
 
 def check_groups(source: OpenSource, column: str | None) -> OpenSource:
     """Keep the documents that are in a group, where groups are asked for; refuse what can have none."""
-    from attnprobe.corpus.groups import keep_grouped
+    from attnprobe.corpus.open import keep_grouped
 
     if column is None:
         return source

@@ -97,16 +97,17 @@ def check_standard_input(*texts: Any) -> None:
         raise UsageError("Standard input can be read by one process only; give a file to several.")
 
 
-def open_gold(texts: Texts, kind: str, options: Mapping[str, Any]) -> OpenSource:
+def open_gold(texts: Any, kind: str, options: Mapping[str, Any]) -> OpenSource:
     """Open files with gold links of a kind of ``NO_LINKS``, or documents that have some.
 
     ``texts`` are the path of a file, several of them, a ``Source``, or documents; None is what ships inside
     the package.
     """
-    from attnprobe.corpus.groups import join_sources
     from attnprobe.corpus.links import read_linked_rows
+    from attnprobe.corpus.open import join_sources
 
-    files = texts if isinstance(texts, list | tuple) and texts else [EMBEDDED if texts is None else texts]
+    texts = EMBEDDED if texts is None else texts
+    files = texts if isinstance(texts, list | tuple) and texts else [texts]
     if all(isinstance(one, str | Path | Source) for one in files):
         check_standard_input(files)
         group = options.get("by_group") if len(files) > 1 else None
@@ -115,10 +116,6 @@ def open_gold(texts: Texts, kind: str, options: Mapping[str, Any]) -> OpenSource
         mentions = kind == "coreference"
         wanted: dict[str, Any] = {"annotated": not mentions, "coreference": mentions}
         return join_sources([open_texts(one, options, **wanted) for one in files], group)
-    if not isinstance(texts, Iterable) or isinstance(texts, Mapping):
-        raise UsageError(
-            f"Give the path of a file, several, or dicts with text and links, not {type(texts).__name__}."
-        )
     name = options.get("name") or "texts"
     return OpenSource(read_linked_rows(texts, options.get("by_group")), name, {"name": name})
 
@@ -126,11 +123,6 @@ def open_gold(texts: Texts, kind: str, options: Mapping[str, Any]) -> OpenSource
 def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> OpenSource:
     """Open pairs of a clean and a corrupted text: a file, a hub dataset, dicts, or a table of columns."""
     check_standard_input(pairs)
-    if not (pairs is None or isinstance(pairs, Iterable | Path | Source)):
-        raise UsageError(
-            "Give pairs as the path of a file, a DataFrame, or dicts with clean, corrupted and answer, not "
-            f"{type(pairs).__name__}."
-        )
     source = open_texts(pairs, options, other_column=other, contrasts=True)
     if source.kind != "text":
         raise UsageError(f"{source.name} holds {source.kind}; patch reads pairs of texts from a table.")

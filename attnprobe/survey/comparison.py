@@ -20,11 +20,10 @@ from attnprobe.model.check.observed import UnobservableError, check_observations
 from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
 from attnprobe.run.corpus import record_provenance
 from attnprobe.run.examples import Documents
-from attnprobe.run.options import CorpusOptions
+from attnprobe.run.options import CorpusOptions, record_versions
 from attnprobe.run.passes import Workers, limit_cells, open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.run.record import record_versions
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.base import Measurement

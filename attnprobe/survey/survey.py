@@ -16,11 +16,10 @@ from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.corpus import Corpus, record_provenance
 from attnprobe.run.examples import Documents, LabelledExamples
-from attnprobe.run.options import CorpusOptions
+from attnprobe.run.options import NOT_COUNTED, CorpusOptions, add_corpora
 from attnprobe.run.passes import Run, limit_cells, open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.run.progress import Progress
-from attnprobe.run.record import NOT_COUNTED, add_corpora
 from attnprobe.run.repeated import RepeatedTokens
 from attnprobe.statistics.registry import write_title
 from attnprobe.statistics.statistic import CONTROLS, Statistic

@@ -109,8 +109,8 @@ def test_a_full_disk_costs_no_table(invoke, data, full, ending, shown):
     code, out, error = invoke("entropy", "demo", "-L", "2", "-o", f"heads.{ending}")
     assert code == 2
     assert error.splitlines()[-1] == (
-        f"attnprobe: could not write {data / 'heads'}.{ending}: the disk is full; the table is on standard "
-        f"output instead, as {shown}."
+        f"attnprobe: could not write {data / 'heads'}.{ending}: No space left on device; the table is on "
+        f"standard output instead, as {shown}."
     )
     if shown == "json":
         assert json.loads(out)["rows"] == json.loads(expected)["rows"]
@@ -125,7 +125,7 @@ def test_a_full_standard_output(invoke, data, monkeypatch, tmp_path):
     from attnprobe.reports import streams
 
     def fails(_):
-        raise AttnprobeError("could not write to standard output: the disk is full")
+        raise AttnprobeError("could not write to standard output: No space left on device")
 
     monkeypatch.setattr(streams, "write", fails)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "sub"))
@@ -133,7 +133,8 @@ def test_a_full_standard_output(invoke, data, monkeypatch, tmp_path):
     assert code == 2
     (kept,) = (tmp_path / "sub").rglob("*.csv")
     assert error.splitlines()[-1] == (
-        f"attnprobe: could not write to standard output: the disk is full; the table is in {kept} instead."
+        f"attnprobe: could not write to standard output: No space left on device; the table is in "
+        f"{kept} instead."
     )
     assert len(pandas.read_csv(kept)) == 24
 

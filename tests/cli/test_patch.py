@@ -85,7 +85,6 @@ def test_what_ships_with_attnprobe(invoke):
     [
         ([], {}, "no pairs"),
         (["a"], {}, "Pair 1 is of type str"),
-        (5, {}, "not int"),
         ([{"clean": "a", "corrupted": "b"}], {}, "write \\[MASK\\] for one word"),
         ([{"text": "a"}], {}, "no column called clean"),
         (PAIRS, {"top": 3}, "fast"),

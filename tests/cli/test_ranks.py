@@ -35,7 +35,7 @@ reached = Stage.mark_batch_done
 def struck(self, snapshot):
     if os.environ["RANK"] == "1" and marker.exists():
         marker.write_text(marker.read_text() or str(self.done))
-    elif os.environ["RANK"] == "1" and self._reached == 2:
+    elif os.environ["RANK"] == "1" and self.done == 2:
         marker.touch()
         os.kill(os.getpid(), signal.SIGKILL)
     reached(self, snapshot)

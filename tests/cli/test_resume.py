@@ -231,7 +231,7 @@ def test_disk_full(invoke, refused, passes, saved, lines, tmp_path, monkeypatch)
         passes |= {"batches": 0, "stop": None}
         code, out, error = invoke(*words[:-1], "--resume", path)
         assert (code, out) == (0, expected)  # the state is lost, the table is not
-    assert f"could not write {path}: the disk is full; the run goes on without its state" in error
+    assert f"could not write {path}: No space left on device; the run goes on without its state" in error
     assert path.read_bytes() == content
     assert held(tmp_path) == ["lines.txt", "state"]
     passes |= {"batches": 0, "stop": None}

@@ -141,7 +141,7 @@ def test_a_link_is_followed_and_not_replaced(tmp_path, table):
 
 @pytest.mark.parametrize("step", [("replace", 1), ("replace", 2), ("fsync", 1), ("fsync", 2)])
 @pytest.mark.parametrize(
-    "failure", [(errno.ENOSPC, "the disk is full"), (errno.EACCES, "permission"), (errno.EIO, "error")]
+    "failure", [(errno.ENOSPC, "No space left on device"), (errno.EACCES, "Permission"), (errno.EIO, "error")]
 )
 def test_a_failure_leaves_nothing_behind(tmp_path, table, monkeypatch, step, failure):
     (broken, at_call), (code, message) = step, failure
@@ -220,7 +220,10 @@ def test_a_full_disk_behind_stdout_is_one_clear_error():
             text=True,
             check=False,
         )
-    assert (done.returncode, done.stderr) == (0, "could not write to standard output: the disk is full\n")
+    assert (done.returncode, done.stderr) == (
+        0,
+        "could not write to standard output: No space left on device\n",
+    )
 
 
 class Disk(io.RawIOBase):

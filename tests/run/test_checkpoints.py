@@ -29,7 +29,7 @@ def test_names_without_a_step(name):
 
 
 def test_epochs_and_steps_do_not_mix():
-    with pytest.raises(AttnprobeError, match="epoch-2 counts epochs and step100 steps"):
+    with pytest.raises(AttnprobeError, match="count epochs, and others steps"):
         read_steps(["epoch-2", "step100"])
 
 

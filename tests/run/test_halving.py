@@ -15,8 +15,9 @@ from attnprobe.errors import AttnprobeError, out_of_memory
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.passes import Halving, Run, report_halving
+from attnprobe.run.passes import Halving, Run
 from attnprobe.run.preparation import tokenise
+from attnprobe.session.session import forward_warnings
 from attnprobe.statistics import census_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.sums.base import Measurement
@@ -84,7 +85,7 @@ class TestHalving:
         """Sequences stay in order; what failed once is not tried again, smaller batches stay whole."""
         work, tried = self.limited(2, error)
         halving, said = Halving(), []
-        with report_halving(said.append):
+        with forward_warnings(said.append):
             assert list(chain(*halving.run(batch_of(8), work))) == list(range(100, 108))
             assert tried == [8, 4, 2, 2, 2, 2]
             tried.clear()
@@ -140,7 +141,7 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str):
             expected = [measure.measurement(batch) for batch in batches]
         said: list[str] = []
         with (
-            report_halving(said.append),
+            forward_warnings(said.append),
             room_for(found.body, 3) as tried,
             open_evaluator(found, architecture, statistics) as measure,
         ):

@@ -172,7 +172,7 @@ class TestSums:
             batches = list(it.batches)
             said = [it.measure.evaluate(batch)["entropy"] for batch in batches]
             values = np.concatenate(said).astype(np.float64)
-            documents = np.concatenate([batch.corpus.documents[batch.members] for batch in batches])
+            documents = np.concatenate([batch.documents for batch in batches])
         names = np.unique(documents)
         assert len(names) < len(documents)
         left_out = np.stack([values[documents != name].mean(0) for name in names])

@@ -178,7 +178,7 @@ def test_disk_full(checkpoint, tmp_path, monkeypatch):
         old = path.read_bytes()
         for every in (EVERY, 0.0):  # at the end, after the next batch
             monkeypatch.setattr(files, "_write_through", half)
-            with pytest.warns(AttnprobeWarning, match=r"could not write .*state: the disk is full; the run"):
+            with pytest.warns(AttnprobeWarning, match=r"could not write .*state: No space left .*; the run"):
                 assert_same(run(State(path, KEY, every)), expected)
             assert path.read_bytes() == old
             assert held(tmp_path) == ["state"]
@@ -208,7 +208,10 @@ def test_round_trip(state):
     found, content = State(state, KEY), state.read_bytes()
     stage = found.stage("passing", STAGE)
     assert stage.done == 2
-    assert {name: values.tolist() for name, values in stage.arrays.items()} == {"a": [0, 1, 2], "b": [[2.5]]}
+    assert {name: values.tolist() for name, values in stage.kept[1]().items()} == {
+        "a": [0, 1, 2],
+        "b": [[2.5]],
+    }
     state.unlink()
     found.write()  # nothing new: nothing is written
     assert not state.exists()
@@ -300,5 +303,5 @@ def test_a_state_that_another_run_holds(tmp_path: Path):
 
 def test_a_state_that_cannot_be_written_is_refused_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("attnprobe.run.state.try_writing", full)
-    with pytest.raises(AttnprobeError, match=r"The state .*state can't be written: the disk is full"):
+    with pytest.raises(AttnprobeError, match=r"The state .*state can't be written: No space left on device"):
         check_state(tmp_path / "state")

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
@@ -127,13 +126,6 @@ def test_a_thread_enters_its_context_once(number: int):
     assert {*entered.values()} == {1}
     assert 1 <= len(entered) <= number
     assert threading.get_ident() not in entered  # the caller is inside already
-
-
-@pytest.mark.parametrize("number", NUMBERS)
-def test_what_was_settled_for_the_calling_thread_holds_in_all(number: int):
-    settled: ContextVar[int] = ContextVar("settled", default=0)
-    settled.set(1)
-    assert {*Workers(number).map_in_order(lambda _: settled.get(), range(ITEMS))} == {1}
 
 
 @pytest.mark.parametrize(("number", "threads"), [(2, 1), (3, 2)])
