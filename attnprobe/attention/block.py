@@ -29,10 +29,7 @@ def factor_projection(projection: Tensor) -> Tensor:
 
 
 def measure_lengths(values: Tensor, factor: Tensor) -> Tensor:
-    """Compute ||W_O,h v_j|| of every key, (batch, head, key), of the type of the factor.
-
-    ``values`` are (batch, head, key, width), with their bias; ``factor`` is what ``factor_projection`` gives.
-    """
+    """Compute ||W_O,h v_j|| of every key, (batch, head, key), from a factored projection."""
     return torch.linalg.vector_norm(torch.matmul(values.to(factor.dtype), factor), dim=-1)
 
 

@@ -66,10 +66,9 @@ def align_documents(
 ) -> Iterator[Document]:
     """Give pairs of texts their words and alignments, a line of the file ``name`` for each pair of ``texts``.
 
-    Words are what stands between blanks. A line such as ``0-0 1-2 3p3`` holds the links of a pair: the number
-    of a word of its first text, and that of a word of its second; links with ``p`` or ``?`` between them are
-    possible, others sure. An empty line is a pair without a link. Pairs of which a text is blank are left
-    out, with their line.
+    Words are what stands between blanks. ``0-0 1-2 3p3`` holds the links of a pair: the number of a word of
+    its first text, and of one of its second; those with ``p`` or ``?`` are possible, others sure. An empty
+    line is a pair without a link. Pairs of which a text is blank are left out, with their line.
 
     References:
         Koehn (2004), Pharaoh; the format is written by fast_align, eflomal and awesome-align.
@@ -87,15 +86,13 @@ def align_documents(
             yield aligned
 
 
-def align_document(
-    document: Document, line: str, where: str, *, one_based: bool | None = None
-) -> Document | None:
+def align_document(document: Document, line: str, where: str, *, one_based: bool = False) -> Document | None:
     """Give a pair of texts its words and alignment; None where a text is blank."""
     side: Where = "target" if document.pair is None else "pair"
     second = str(document.label if document.pair is None else document.pair)
     texts: tuple[tuple[Where, str], ...] = (("text", document.text), (side, second))
     words = [[Span(*word.span(), place) for word in re.finditer(r"\S+", text)] for place, text in texts]
-    first, labels = int(bool(one_based)), dict[tuple[int, int], str]()
+    first, labels = int(one_based), dict[tuple[int, int], str]()
     for part in line.split():
         match = _LINK.fullmatch(part)
         if match is None:
@@ -106,15 +103,11 @@ def align_document(
         places = int(match[1]) - first, int(match[3]) - first
         for place, known, text in zip(places, words, ("first", "second"), strict=True):
             if not 0 <= place < len(known):
-                advice = "" if one_based is None else "; see --one-based"
                 raise DataError(
                     f"{where}: {part} names a word of the {text} text that is not there: it has {len(known)} "
-                    f"words, which count from {first} to {len(known) - 1 + first}{advice}."
+                    f"words, which count from {first} to {len(known) - 1 + first}."
                 )
-        if match[2] == "-":
-            labels[places] = SURE
-        else:
-            labels.setdefault(places, POSSIBLE)
+        labels[places] = SURE if match[2] == "-" else labels.get(places, POSSIBLE)
     links = tuple(Link(words[0][one], words[1][other], label) for (one, other), label in labels.items())
     return replace(document, annotation=Annotation((*words[0], *words[1]), links)) if all(words) else None
 

@@ -87,15 +87,14 @@ def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str)
     if tags is None:
         return None
     if not isinstance(tags, list | tuple) or len(words) != len(tags):
-        labels = f"{len(tags)} labels" if isinstance(tags, list | tuple) else shorten(repr(tags))
-        raise DataError(f"{where} has {len(words)} words, but {labels}; give one label for each word")
+        raise DataError(
+            f"{where} has {len(words)} words, but {shorten(repr(tags))}; give one label for each word"
+        )
     kept = []
     for word, tag in zip(words, tags, strict=True):
-        if isinstance(tag, str) and not tag.strip():
-            raise DataError(f"{where} has a blank label; give one label for each word")
         if isinstance(tag, int) and not isinstance(tag, bool):
             tag = None if tag == IGNORED else names[tag] if 0 <= tag < len(names) else tag  # noqa: PLW2901
-        elif not isinstance(tag, str):
+        elif not isinstance(tag, str) or not tag.strip():
             raise DataError(
                 f"{where} has the label {shorten(repr(tag))}; labels are strings or whole numbers"
             )

@@ -90,10 +90,7 @@ class Sentence:
         return text, spans
 
     def find_parts_of_speech(self, spans: Mapping[int, Span]) -> dict[Span, str]:
-        """Find what part of speech the words are: UPOS, or XPOS where UPOS is ``_``.
-
-        A multi-word token is what its first word is that depends on none inside it.
-        """
+        """Find UPOS, or else XPOS; of a multi-word token, that of its first that depends on none inside."""
         outer, inner = dict[Span, str](), dict[Span, str]()
         for token in self.tokens:
             span, part = spans.get(token["id"]), token["upos"]
@@ -153,6 +150,7 @@ def _check_tokens(tokens: Iterable[Token], *, heads: bool) -> None:
     """Refuse numbers out of order and, with ``heads``, those of no word or in circles; none make no tree."""
     words, last = 0, 0
     for token in tokens:
+        fits = False
         match token["id"]:
             case int(number):
                 words, fits = words + 1, number == words + 1
@@ -161,8 +159,6 @@ def _check_tokens(tokens: Iterable[Token], *, heads: bool) -> None:
                 last = end
             case (int(number), ".", _):
                 fits = number == words
-            case _:
-                fits = False
         if not (fits and token["form"]):
             raise ValueError(f"a line behind word {words} has no form, or a number out of order")
     if last > words:

@@ -16,9 +16,6 @@ from attnprobe.corpus.source import Source
 from attnprobe.corpus.streams import peek_lines, shorten, strip_packing
 from attnprobe.errors import DataError
 
-#: The formats, for errors.
-COREFERENCE = "CorefUD (.conllu) or GAP (.tsv)"
-
 
 def read_coreference(
     lines: Iterable[str], name: str | PurePath, group: str | None = None
@@ -41,13 +38,17 @@ def read_coreference(
 
 # ---- CorefUD
 
-#: An opening bracket with its fields, closed at once or later; or a closing bracket with its entity. What has
-#: no bracket matches too, and is refused: a search for the closing one, from every letter, would take long.
+#: An opening bracket with its fields, closed at once or later; a closing one with its entity; or neither,
+#: which is refused: a search for the closing one, from every letter, would take long.
 _BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)?")
 #: The entity of a mention, and which part of it where it is not in one piece: e5, e5[1/2].
 _PART = re.compile(r"(.+?)(?:\[([0-9]{1,6})/([0-9]{1,6})\])?")
 #: What the entity's number is called: GUM had another name for it, and numbers that are unique in a document.
 _ENTITY = ("eid", "GRP")
+_WRONG = (
+    "its brackets are not each opened with an entity and the number of a head, and closed in all parts; mend "
+    "them there."
+)
 _KINDS = {"PRON": PRONOUN, "PROPN": PROPER, "NOUN": NOMINAL}
 
 
@@ -116,10 +117,9 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
 
 
 def _match_brackets(marks: Iterable[tuple[int, int, str, Sequence[str]]], name: str) -> list[_Bracketed]:
-    """Match the brackets of a document, which may nest, cross each other and span sentences.
+    """Match the brackets of a document: a closing one closes what was opened last by that name.
 
-    ``marks``: a node, its line, its brackets, and the fields that ``# global.Entity`` declares for them. A
-    closing bracket closes what was opened last by that name.
+    ``marks``: a node, its line, its brackets, and the fields that ``# global.Entity`` declares for them.
     """
     mentions = list[_Bracketed]()
     opened = defaultdict[str, list[_Bracketed]](list)
@@ -154,17 +154,10 @@ def _match_brackets(marks: Iterable[tuple[int, int, str, Sequence[str]]], name: 
                     mention.places.extend(places)
                     (mentions if part == parts else parted[entity, parts, part + 1]).append(mention)
         except (ValueError, IndexError):
-            raise _refuse_brackets(line, name, brackets) from None
+            raise DataError(f"line {line} of {name} has Entity={shorten(brackets)}: {_WRONG}") from None
     for mention in chain(*opened.values(), *parted.values()):
-        raise _refuse_brackets(mention.line, name, mention.entity)
+        raise DataError(f"line {mention.line} of {name} has Entity={shorten(mention.entity)}: {_WRONG}")
     return mentions
-
-
-def _refuse_brackets(line: int, name: str, brackets: str) -> DataError:
-    return DataError(
-        f"line {line} of {name} has Entity={shorten(brackets)}: its brackets are not each opened with an "
-        "entity and the number of a head, and closed in all parts; mend them there."
-    )
 
 
 def _read_mention(mention: _Bracketed, nodes: Sequence[_Node]) -> Mention | None:
@@ -190,18 +183,15 @@ def _read_mention(mention: _Bracketed, nodes: Sequence[_Node]) -> Mention | None
 
 #: The columns that are read; a file has two more, an identifier and an address.
 _GAP = ("Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref", "B", "B-offset", "B-coref")
-#: The gender of each pronoun, as GAP's scorer has it.
-_GENDERS = {
-    **dict.fromkeys(("she", "her", "hers"), ("feminine",)),
-    **dict.fromkeys(("he", "him", "his"), ("masculine",)),
-}
+#: The pronouns of each gender, as GAP's scorer has it.
+_GENDERS = {"feminine": ("she", "her", "hers"), "masculine": ("he", "him", "his")}
 
 
 def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Iterator[Document]:
     """Read the snippets of a GAP file, each with a link from its pronoun to the right one of two names.
 
-    A name stands for its last word. The link is labelled ``pronoun`` and with the pronoun's gender. Rows in
-    which neither name is right are left out. ``group`` is the column of the group that a snippet counts in.
+    A name stands for its last word; the label has the pronoun's gender. Rows in which neither name is right
+    are left out. ``group`` is the column of the group that a snippet counts in.
 
     References:
         Webster et al. (2018), Mind the GAP: a balanced corpus of gendered ambiguous pronouns.
@@ -233,7 +223,8 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
             head = Span(span.start + last.start(), span.start + last.end())
             words = [part[0] for part in parts]
             names.append(Mention(head, words[-1], right[which] == "true", PROPER, words[-1], " ".join(words)))
-        label = SEVERAL.join((PRONOUN, *_GENDERS.get(pronoun.casefold(), ())))
+        genders = [gender for gender, forms in _GENDERS.items() if pronoun.casefold() in forms]
+        label = SEVERAL.join((PRONOUN, *genders))
         link = link_antecedent(source, sorted(names, key=lambda mention: mention.head.start), label)
         if link is not None:
             counts_in = None if group is None else cells[group].strip() or None

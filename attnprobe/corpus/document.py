@@ -12,8 +12,7 @@ from attnprobe.tasks import Gold
 if TYPE_CHECKING:
     from attnprobe.corpus.media import Picture
 
-#: Which text of a document a span lies in: its first, the second of a pair, or what a decoder beside an
-#: encoder reads.
+#: Which text a span lies in: the first, the second of a pair, or what a decoder beside an encoder reads.
 Where = Literal["text", "pair", "target"]
 #: What a text is in a search; nothing where none is looked for.
 Role = Literal["", "query", "document"]
@@ -114,15 +113,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A text that differs from this one in what an answer hangs on.
-
-    ``answer`` is what is right for this one (a class, a word, a target), and ``other`` what it is compared
-    with; without an answer, how probable the texts are is compared, and without ``other`` all else.
-    """
+    """A text that differs from this one in what an answer hangs on."""
 
     corrupted: str
-    answer: Value | None = None
-    other: Value | None = None
+    answer: Value | None = None  # right for this one: a class, a word, a target; None compares probabilities
+    other: Value | None = None  # what it is compared with; None is all else
 
 
 class Use(NamedTuple):
@@ -142,8 +137,7 @@ class Uses:
     name: str = ""
 
 
-#: What a model is to say of a text, as a file spells it: a class, a number, a target text; several labels;
-#: a label for each word; the answer to a question; what other texts are to it; a text that it is set against.
+#: What a model is to say of a text, as a file spells it; or what other texts are to it.
 Label = Value | tuple[Value, ...] | Tagged | Asked | Pair | Triplet | Query | Uses | Contrast
 #: The kinds of labels that have a type of their own.
 _GOLD: dict[type, Gold] = {
@@ -198,7 +192,6 @@ class DocumentNumbers:
         self._next = 0
 
     def number(self, name: Hashable | None) -> int:
-        """Give the number of the document of that name, or of one that is whole."""
         number = self._next if name is None else self._known.setdefault(name, self._next)
         self._next += number == self._next
         return number

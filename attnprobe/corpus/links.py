@@ -53,13 +53,9 @@ _WORD = r"(?!\p{Cf})\w+|(?![\s\p{Cc}\p{Cf}])\X"
 
 
 def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") -> tuple[Span, ...]:
-    r"""Find the words of a text: runs of letters and digits, and every other visible character alone.
+    """Find the words of a text: runs of letters and digits, and every other visible character alone.
 
     ``borders``: characters before which a word ends, so that the ends of links lie between words.
-
-    >>> text = "CC(=O)Cl"
-    >>> [text[word.start : word.stop] for word in find_words(text, borders=[0, 1, 2])]
-    ['C', 'C', '(', '=', 'O', ')', 'Cl']
     """
     import regex  # whose \w knows the marks of every script; that of re parts हिन्दी in four
 
@@ -139,13 +135,10 @@ def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[
                 known = complete_words(known, list_texts(row.text, row.pair, target))
             yield replace(row, annotation=known)
             continue
-        if not isinstance(row, Mapping):
-            raise DataError(
-                f"{where} is of type {type(row).__name__}; give dicts with text and links, or documents."
-            )
-        text, pair, target = (read_text(Row(where, row), name, None) for name in TEXT_COLUMNS.values())
+        cells = Row(where, row if isinstance(row, Mapping) else {})
+        text, pair, target = (read_text(cells, name, None) for name in TEXT_COLUMNS.values())
         if text is None:
-            raise DataError(f"{where} has no text; give it as text.")
+            raise DataError(f"{where} has no text; give dicts with text and links, or documents.")
         annotation = read_annotation(row, where, list_texts(text, pair, target))
         value = None if group is None else row.get(group)
         yield Document(text, pair, target, annotation, group=None if value is None else str(value))
@@ -211,8 +204,7 @@ def _quote(cell: Any) -> str:
 
 #: Kinds of mention, as the labels of links have them.
 PRONOUN, PROPER, NOMINAL, OTHER = "pronoun", "proper", "nominal", "other"
-#: How many mentions back an antecedent is looked for in a document. A window of text holds fewer, and memory
-#: would grow with the square of their number.
+#: How many mentions back an antecedent is looked for: memory would grow with the square of their number.
 REACH = 1000
 
 
@@ -264,9 +256,8 @@ def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> L
 
 def link_mentions(mentions: Sequence[Mention]) -> list[Link]:
     """Ask every mention of a text for its antecedent among the ``REACH`` before it; some have none."""
-    ordered = sorted(mentions, key=lambda mention: mention.head.start)
-    links = (
-        link_antecedent(source, ordered[max(0, place - REACH) : place], source.kind)
-        for place, source in enumerate(ordered)
-    )
-    return [link for link in links if link is not None]
+    ordered, links = sorted(mentions, key=lambda mention: mention.head.start), list[Link]()
+    for place, source in enumerate(ordered):
+        link = link_antecedent(source, ordered[max(0, place - REACH) : place], source.kind)
+        links += [] if link is None else [link]
+    return links

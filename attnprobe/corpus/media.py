@@ -119,10 +119,10 @@ def _read_metadata(folder: Path, column: str | None) -> dict[str, Any] | None:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             table = list(csv.DictReader(lines) if path.suffix == ".csv" else map(json.loads, lines))
         known = list(dict(table[0])) if table else []
-        name = column or next((usual for usual in USUAL if usual in known), "file_name")
-        for wanted in {"file_name", name}.difference(known):
+        name = column or next((usual for usual in USUAL if usual in known), None)
+        for wanted in {"file_name", column}.difference(known, {None}):
             raise DataError(f"{path} has no column {wanted!r}; its columns are {', '.join(known)}.")
-        return {row["file_name"]: row[name] for row in table if row.get(name) not in {None, ""}}
+        return {row["file_name"]: row[name] for row in table if name and row.get(name) not in {None, ""}}
     except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError, csv.Error) as error:
         raise DataError(f"{path} is damaged: it can't be read as a table with a column file_name.") from error
 

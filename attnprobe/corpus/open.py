@@ -5,18 +5,20 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import resources
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from attnprobe.corpus.cells import Row, Table, find_class_names, make_table
 from attnprobe.corpus.conllu import looks_like_conllu, read_conllu, read_treebank
-from attnprobe.corpus.coreference import COREFERENCE, read_coreference
+from attnprobe.corpus.coreference import read_coreference
 from attnprobe.corpus.document import Document, group_parts
 from attnprobe.corpus.media import MediaFolder, find_files, is_media
 from attnprobe.corpus.retrieval import find_benchmark, open_benchmark
@@ -34,7 +36,9 @@ from attnprobe.corpus.streams import (
     strip_ends,
     strip_packing,
 )
-from attnprobe.errors import DataError
+from attnprobe.errors import AttnprobeWarning, DataError
+from attnprobe.table.cells import clean
+from attnprobe.table.kinds import ALL_GROUPS
 
 #: What errors call standard input.
 _PIPED = "standard input"
@@ -46,21 +50,11 @@ def open_anything(source: Source) -> OpenSource:
     """Open a source; what can be told from its name is refused at once."""
     path, spec = _find_path(source.spec), source.spec
     folder = path is not None and path.is_dir()
-    if path is not None and not source.coreference:
-        if folder and find_benchmark(path):
-            if not source.find_labels:
-                raise DataError(
-                    f"{spec} is a folder of queries and passages, which are for --objective retrieval; give "
-                    "one file of it, such as corpus.jsonl."
-                )
+    if path is not None and not (source.coreference or source.annotated):
+        if folder and source.find_labels and find_benchmark(path):
             source.refuse(f"{spec} holds queries and passages", "config", *COLUMNS)
             return open_benchmark(path, source.split)
         if is_media(path) or (folder and (not any(_find_texts(path)) or any(find_files(path, is_media)))):
-            if source.annotated:
-                raise DataError(
-                    f"{spec} is {'a folder' if folder else 'an image or sound'}, and gold links are between "
-                    "words of text; name a file that has them."
-                )
             fields = ("image_column", "split", "config", "text_column", "pair_column", "document_column")
             source.refuse(f"{spec} holds images or sound", *fields)
             media = MediaFolder.open(path, source.label_column)
@@ -92,9 +86,7 @@ def read_documents(source: Source) -> Iterator[Document]:
     if path is not None or spec in {EMBEDDED, STDIN}:
         source.refuse(f"{spec} is not a hub dataset", "split", "config")
     elif source.coreference:
-        raise DataError(
-            f"{spec} has no coreference that could be read; name a file of {COREFERENCE} with --dataset"
-        )
+        raise DataError(f"{spec} has no coreference to read; name a file of CorefUD (.conllu) or GAP (.tsv)")
     folder = path if path is not None and path.is_dir() else None
     if folder and (source.coreference or source.annotated or not any(_find_texts(folder))):
         raise DataError(f"{spec} is a folder; give one file of it")
@@ -219,10 +211,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 def read_hub(source: Source) -> Table:
-    """Stream the rows of a split; in a random order, its shards at random and rows from a buffer.
-
-    They come in their own order where the first of them are wanted, or whole documents.
-    """
+    """Stream the rows of a split, if need be with its shards at random and rows from a buffer."""
     data, chosen = open_split(source.spec, source.config, source.split)
     features = getattr(data, "features", None) or {}
 
@@ -247,7 +236,21 @@ def read_hub(source: Source) -> Table:
 @lru_cache(maxsize=8)
 def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, str]:
     """Open a split of a hub dataset once: the one asked for, else the first of test, validation, train."""
-    datasets = _import_datasets(spec)
+    datasets: Any = None
+    with suppress(ImportError):
+        datasets = importlib.import_module("datasets")
+    # A folder called datasets that Python took for it has no version.
+    if int(getattr(datasets, "__version__", "0").split(".")[0]) < 4:
+        raise DataError(
+            f"{spec} is not a file here; to read it from the Hugging Face Hub, without running a script that "
+            "may come with it: pip install 'datasets>=4'"
+        )
+    local = None
+    with suppress(ImportError, ValueError):
+        # load_dataset("text") would read what lies in the working folder, and "pandas" would unpickle it.
+        local = importlib.util.find_spec(f"datasets.packaged_modules.{spec}")
+    if local is not None:
+        raise DataError(f"{spec} is neither a file here nor the id of a hub dataset; give one of the two")
     with _explain_failure(spec):
         # Without a split this is a dict of them; streaming, so nothing is downloaded yet.
         data = datasets.load_dataset(spec, name=config, split=split, streaming=True)
@@ -258,26 +261,6 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
     if chosen is None:
         raise DataError(f"{spec} has no split test, validation or train; pass --split with one of {names}")
     return data[chosen], chosen
-
-
-def _import_datasets(spec: str) -> Any:
-    datasets = None
-    with suppress(ImportError):
-        datasets = importlib.import_module("datasets")
-    # A folder called datasets that Python took for it has no version.
-    if int(getattr(datasets, "__version__", "0").split(".")[0]) < 4:
-        raise DataError(
-            f"{spec} is not a file here; to read it from the Hugging Face Hub, without running a script that "
-            "may come with it: pip install 'datasets>=4'"
-        )
-    try:
-        # load_dataset("text") would read what lies in the working folder, and "pandas" would unpickle it.
-        local = importlib.util.find_spec(f"datasets.packaged_modules.{spec}") is not None
-    except (ImportError, ValueError):
-        local = False
-    if local:
-        raise DataError(f"{spec} is neither a file here nor the id of a hub dataset; give one of the two")
-    return datasets
 
 
 @contextmanager
@@ -331,9 +314,67 @@ def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False)
 
 
 def _choose_embedded(source: Source) -> tuple[Embedded, bool]:
-    """Choose the part of the package's own text by what is wanted of it, and whether its files are groups."""
+    """Choose the part by what is wanted of it, and whether its files are groups."""
     part = Embedded.TREEBANK if source.annotated else Embedded.SENTENCES
     part = Embedded.COREFERENCE if source.coreference else Embedded.PAIRS if source.contrasts else part
     grouped = source.group_column == FILE and part in {Embedded.SENTENCES, Embedded.TREEBANK}
     source.refuse_columns("the embedded text", grouped=grouped)
     return part, grouped
+
+
+# ---- several sources, and groups of documents that are measured apart
+
+#: Of more groups, tables and sums would grow too large.
+MOST_GROUPS = 100
+
+
+def join_sources(sources: Sequence[OpenSource], column: str | None = None) -> OpenSource:
+    """Chain sources of text; where the ``column`` of groups is ``FILE``, each is a group by its name."""
+    if len(sources) == 1:
+        return sources[0]
+    known, names, texts = dict[str, str](), list[str](), list[Iterable[Document]]()
+    for source in sources:
+        if source.kind != "text":
+            raise DataError(f"{source.name} holds {source.kind}; only files of text can be read together.")
+        digest = source.described.get("sha256")
+        if digest in known:
+            raise DataError(f"{source.name} and {known[digest]} are the same file; name it once.")
+        known |= {} if digest is None else {digest: source.name}
+        again = [other.name for other in sources[: len(names)]].count(source.name)
+        names.append(f"{source.name} ({again + 1})" if again and column == FILE else source.name)
+        marked = map(partial(replace, group=names[-1]), source.documents)
+        texts.append(marked if column == FILE else source.documents)
+    name = " + ".join(names)
+    described = {"name": name, "sources": [source.described for source in sources]}
+    return OpenSource(chain.from_iterable(texts), name, described)
+
+
+def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Iterator[Document]:
+    """Keep the documents that are in a group, and say how many are left out; names lose control codes."""
+    known: set[str] = set()
+    left = 0
+    for document in documents:
+        group = clean(document.group or "").strip()
+        if not group:
+            left += 1
+            continue
+        known.add(group)
+        if len(known) > MOST_GROUPS:
+            raise DataError(
+                f"{column!r} of {name} has more than {MOST_GROUPS} values, such as {shorten(group)!r}; that "
+                "many --by-group takes: name a column such as a language, a genre or a source."
+            )
+        if group == ALL_GROUPS:
+            raise DataError(
+                f"{column!r} of {name} has the value {ALL_GROUPS!r}, which is what the rows over all groups "
+                "are called; give the group another name."
+            )
+        yield replace(document, group=group)
+    if not known:
+        raise DataError(
+            f"No document of {name} is in a group: {column!r} is empty, or not there, in each; name another "
+            "column or comment with --by-group."
+        )
+    if left:
+        sentence = f"Texts of {name} without {shorten(column)!r} are left out: {left:,}."
+        warnings.warn(sentence, AttnprobeWarning, stacklevel=2)

@@ -82,10 +82,8 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
     """Open a folder of queries and passages, as BEIR lays it out.
 
     It holds ``corpus.jsonl`` (``_id``, ``title``, ``text``), ``queries.jsonl`` (``_id``, ``text``) and
-    ``qrels/SPLIT.tsv`` (``query-id``, ``corpus-id``, ``score``, under a line of these names). A passage is
-    its title and its text, with a blank between them.
-
-    ``split``: which judgements; None takes ``test``, or the only ones.
+    ``qrels/SPLIT.tsv`` (``query-id``, ``corpus-id``, ``score``). A passage is its title, a blank and its
+    text. ``split``: which judgements; None takes ``test``, or the only ones.
 
     References:
         Thakur et al. (2021), BEIR: a heterogeneous benchmark for zero-shot evaluation of retrieval models.

@@ -206,8 +206,6 @@ def _explain_damage(name: str) -> Iterator[None]:
 
 # ---- words with labels
 
-#: Begins a line that stands between documents.
-_DOCUMENT = "-DOCSTART-"
 #: A comment before a sentence, such as "# id 8f3" or "# sent_id = 12".
 _COMMENT = re.compile(r"# (id\s|\w+\s*=)")
 
@@ -229,8 +227,8 @@ def read_tagged(stream: BinaryIO, source: Source) -> Table:
         for start, block in split_blocks(strip_ends(decode_lines(stream, name))):
             words, tags = list[str](), list[str]()
             for number, line in enumerate(block, start):
-                if line.startswith(_DOCUMENT):
-                    opening = _DOCUMENT
+                if line.startswith("-DOCSTART-"):
+                    opening = "-DOCSTART-"
                 elif not _COMMENT.match(line):
                     cells = [cell.strip() for cell in line.split("\t" if "\t" in line else None)]
                     if len(cells) < 2 or not cells[0] or not cells[-1]:

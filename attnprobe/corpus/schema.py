@@ -32,10 +32,6 @@ PICTURE = ("image", "images", "image_path", "file_name", "img", "jpg", "png")
 CLEAN, CORRUPTED = ("clean", "sentence_good"), ("corrupted", "sentence_bad")
 ANSWER = ("answer", "label", "labels", "target")
 OTHER = ("other", "other_answer", "answer_corrupted")
-#: Stands for the name of no column of images.
-NO_IMAGES = "none"
-#: Columns that an error lists.
-_LISTED = 20
 
 
 def read_table(table: Table, source: Source) -> Iterator[Document]:
@@ -65,7 +61,7 @@ def list_kept(source: Source, columns: Sequence[str]) -> set[str]:
 def find_image(source: Source, columns: Sequence[str], name: str) -> str | None:
     """Find the column of images: the one that is named, or of a usual name where the model reads images."""
     if source.image_column is not None:
-        return None if source.image_column == NO_IMAGES else find_column(source.image_column, columns, name)
+        return None if source.image_column == "none" else find_column(source.image_column, columns, name)
     column = find_usual(PICTURE, columns)
     return column if column is not None and source.sees is not None and source.sees() else None
 
@@ -258,10 +254,7 @@ class GoldLinks(Texts):
 
 
 class Contrasts(Texts):
-    """A clean and a corrupted text, the answer that they are asked for and what it is compared with.
-
-    A row that lacks either text has an empty one: it is counted, and left out, where it is tokenised.
-    """
+    """A clean and a corrupted text, either perhaps empty, the answer and what it is compared with."""
 
     usual: ClassVar = {"text": CLEAN, "pair": CORRUPTED, "label": ANSWER, "other": OTHER}
 
@@ -298,6 +291,5 @@ def require(column: str, columns: Sequence[str], name: str) -> None:
 
 def list_columns(columns: Sequence[str]) -> str:
     # repr, since a hostile header may hold escape sequences that a terminal would obey.
-    names = ", ".join(repr(shorten(column)) for column in columns[:_LISTED])
-    more = len(columns) - _LISTED
-    return f"{names} and {more} more" if more > 0 else names
+    names = ", ".join(repr(shorten(column)) for column in columns[:20])
+    return f"{names} and {len(columns) - 20} more" if len(columns) > 20 else names

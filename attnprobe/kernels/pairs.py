@@ -23,16 +23,6 @@ def _halves(p, b, q, rows, terms):  # noqa: ANN001, ANN202 - numba infers the ty
             terms[h, k] = x * log2(x + x)
 
 
-@numba.njit(inline="always", fastmath=FAST)
-def _diverge(rows, terms, i, other_rows, other_terms, j, width):  # noqa: ANN001, ANN202
-    # Key by key the difference is small, and so is what float32 loses of it.
-    total = np.float32(0)
-    for k in range(width):
-        middle = rows[i, k] + other_rows[j, k]
-        total += (terms[i, k] + other_terms[j, k]) - middle * log2(middle)
-    return max(total, np.float32(0)) * np.float32(math.log(2))
-
-
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
 def _divergence_rows(p, r, same, numbered, start, stop, out):  # noqa: ANN001, ANN202
     """Fill out[b, q, pair] with each head of p and those of r, all, its equal, or those behind it."""
@@ -51,7 +41,12 @@ def _divergence_rows(p, r, same, numbered, start, stop, out):  # noqa: ANN001, A
         pair = 0
         for g in range(heads):
             for h in range(g if numbered else g + 1 if same else 0, g + 1 if numbered else others):
-                out[b, q, pair] = _diverge(rows, terms, g, other_rows, other_terms, h, width)
+                # Key by key the difference is small, and so is what float32 loses of it.
+                total = np.float32(0)
+                for k in range(width):
+                    middle = rows[g, k] + other_rows[h, k]
+                    total += (terms[g, k] + other_terms[h, k]) - middle * log2(middle)
+                out[b, q, pair] = max(total, np.float32(0)) * np.float32(math.log(2))
                 pair += 1
 
 

@@ -141,27 +141,22 @@ def _summary_rows(p, features, distances, offset, start, stop, out):  # noqa: AN
             out[4 + f, b, h, q] = mass
 
 
-def _summary_torch(p: Tensor, features: Tensor, offset: int) -> RowSummary:
-    queries = torch.arange(offset, offset + p.shape[2], device=p.device)
-    keys = torch.arange(p.shape[3], device=p.device)
-    distances = (queries[:, None] - keys).abs().to(p.dtype)
-    maximum, argmax = p.max(-1)
-    return RowSummary(
-        entropy=torch.special.entr(p).sum(-1).clamp_min(0),
-        maximum=maximum,
-        argmax=argmax.to(p.dtype).where(~maximum.isnan(), torch.nan),
-        distance=torch.einsum("bhqk,qk->bhq", p, distances),
-        masses=torch.einsum("bhqk,bfk->fbhq", p, features.to(p.dtype)).unbind(),
-    )
-
-
 def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary:
     """Summarise every row of ``p`` (batch, head, query, key), each summing to 1 or all NaN, in one pass.
 
     ``features`` are indicators of keys (batch, feature, key); ``offset`` is the position of the first query.
     """
     if not can_run_compiled(p):
-        return _summary_torch(p, features, offset)
+        places = torch.arange(offset, offset + p.shape[2], device=p.device)
+        distances = (places[:, None] - torch.arange(p.shape[3], device=p.device)).abs().to(p.dtype)
+        maximum, argmax = p.max(-1)
+        return RowSummary(
+            entropy=torch.special.entr(p).sum(-1).clamp_min(0),
+            maximum=maximum,
+            argmax=argmax.to(p.dtype).where(~maximum.isnan(), torch.nan),
+            distance=torch.einsum("bhqk,qk->bhq", p, distances),
+            masses=torch.einsum("bhqk,bfk->fbhq", p, features.to(p.dtype)).unbind(),
+        )
     batch, heads, queries, keys = p.shape
     width = -(-keys // LANES) * LANES
     padded = (torch.constant_pad_nd(features, (0, width - keys)) if width > keys else features).contiguous()

@@ -124,10 +124,6 @@ class Sentences:
     def __len__(self) -> int:
         return len(self.sequence)
 
-    @property
-    def lengths(self) -> Ints:
-        return self.words[:, 1] - self.words[:, 0]
-
 
 @numba.njit(nogil=True, cache=True)
 def _weigh(p, spans, first, size, weight):  # noqa: ANN001, ANN202
@@ -308,6 +304,6 @@ def compare_trees(p: Tensor, sentences: Sentences) -> Ints:
         gold.append(np.ascontiguousarray(pairs[:, 1]))
     maps = p.detach().float().cpu().contiguous().numpy()
     words = sentences.sequence, sentences.words, sentences.spans
-    inputs = (maps, *words, *gold[:2], sentences.roots, *gold[2:], int(sentences.lengths.max()))
+    inputs = (maps, *words, *gold[:2], sentences.roots, *gold[2:], int(np.diff(sentences.words).max()))
     run_over_rows(_compare, out[..., 0].size, *inputs, out=(out,))
     return out

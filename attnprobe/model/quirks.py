@@ -109,8 +109,8 @@ def find_sound_window(extractor: Any) -> int | None:
 class UnsupportedModelError(ModelError):
     """The attention of this architecture can't be read, or not yet."""
 
-    def __init__(self, architecture: str, reason: str) -> None:
-        super().__init__(f"attnprobe can't read the attention of {architecture!r}: {reason}.")
+    def __init__(self, architecture: str, reason: str, lacking: str = "read the attention of") -> None:
+        super().__init__(f"attnprobe can't {lacking} {architecture!r}: {reason}.")
         self.architecture, self.reason = architecture, reason
 
 

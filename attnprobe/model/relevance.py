@@ -20,7 +20,8 @@ References:
     Achtibat et al. (2024), AttnLRP, sections 3.2 and 3.3.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -92,7 +93,9 @@ def _sum(func: Called, *args: Any, **kwargs: Any) -> Any:
 
 
 def _product(func: Called, *args: Any, **kwargs: Any) -> Any:
-    number = sum(map(_is_computed, _iterate_tensors((*args, *kwargs.values()))))
+    given = (*args, *kwargs.values())
+    factors = chain.from_iterable(part if isinstance(part, list | tuple) else (part,) for part in given)
+    number = sum(isinstance(factor, Tensor) and _is_computed(factor) for factor in factors)
     value = func(*args, **kwargs)
     if number > 1:
         value.register_hook(lambda gradient: gradient / number)
@@ -175,14 +178,6 @@ def _normalize(
 
 def _detach(value: Any) -> Any:
     return value.detach() if isinstance(value, Tensor) and value.requires_grad else value
-
-
-def _iterate_tensors(values: Any) -> Iterator[Tensor]:
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from _iterate_tensors(value)
 
 
 def _is_computed(tensor: Tensor) -> bool:

@@ -91,7 +91,7 @@ def open_survey(
 
 def check_groups(source: OpenSource, column: str | None) -> OpenSource:
     """Keep the documents that are in a group, where groups are asked for; refuse what can have none."""
-    from attnprobe.corpus.groups import keep_grouped
+    from attnprobe.corpus.open import keep_grouped
 
     if column is None:
         return source

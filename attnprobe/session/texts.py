@@ -103,8 +103,8 @@ def open_gold(texts: Any, kind: str, options: Mapping[str, Any]) -> OpenSource:
     ``texts`` are the path of a file, several of them, a ``Source``, or documents; None is what ships inside
     the package.
     """
-    from attnprobe.corpus.groups import join_sources
     from attnprobe.corpus.links import read_linked_rows
+    from attnprobe.corpus.open import join_sources
 
     texts = EMBEDDED if texts is None else texts
     files = texts if isinstance(texts, list | tuple) and texts else [texts]

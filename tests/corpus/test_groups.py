@@ -7,8 +7,7 @@ import pandas
 import pytest
 
 from attnprobe.corpus.conllu import Sentence
-from attnprobe.corpus.groups import MOST, join_sources, keep_grouped
-from attnprobe.corpus.open import open_anything, read_documents
+from attnprobe.corpus.open import MOST_GROUPS, join_sources, keep_grouped, open_anything, read_documents
 from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError, AttnprobeWarning
 
@@ -115,7 +114,7 @@ def test_files_by_their_names(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "says"),
     [
-        (range(10_000), f"'g' of it.jsonl has more than {MOST} values, such as '{MOST}'"),
+        (range(10_000), f"'g' of it.jsonl has more than {MOST_GROUPS} values, such as '{MOST_GROUPS}'"),
         (["all groups"], "give the group another name"),
         ([None, "", "  "], "No document of it.jsonl is in a group: 'g' is empty"),
         ([["a", "b"]], "has a list in column 'g'; choose .* with --by-group"),

@@ -76,6 +76,9 @@ class TestLabels:
         found = MediaFolder.open(folder("cat/a.png", "cat/b.png", csv="file_name,label\ncat/a.png,dog\n"))
         assert labels(found) == ["dog", None]
 
+    def test_a_table_without_labels(self, folder):
+        assert labels(MediaFolder.open(folder("a.png", csv="file_name,width\na.png,3\n"))) == [None]
+
     def test_json_lines(self, folder):
         rows = [{"file_name": "a.wav", "text": "hi", "n": 1}, {"file_name": "b.wav", "text": None}]
         root = folder("a.wav", "b.wav", jsonl="\n".join(map(json.dumps, rows)) + "\n")

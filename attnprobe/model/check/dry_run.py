@@ -45,7 +45,6 @@ from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import Form, Way, evaluation_mode, switch_attention
 
 NO_LAYER = "no attention was found"
-#: What is said of a model whose eager attention is another than that which it runs by itself.
 OTHER_STATES = (
     "its own eager maps come with other hidden states: what is measured is the attention that it runs by "
     "itself, and not its eager attention"
@@ -68,11 +67,7 @@ class Reference:
 
 
 def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
-    """Find the largest part of a model that can be read: all of it, or else its encoder alone.
-
-    Raises:
-        UnsupportedModelError: With the first check that failed on each way.
-    """
+    """Find the largest part of a model that can be read: all of it, or else its encoder alone."""
     try:
         return checkpoint, inspect(checkpoint)
     except UnsupportedModelError as whole:
@@ -159,7 +154,7 @@ def _inspect_way(
     if isinstance(checkpoint.processor, SeeingProcessor):
         image = checkpoint.processor.is_image(inputs["input_ids"])[0]
         counted = f"{int(image.sum())} of {len(image)} tokens stand for the image"
-        evidence.append(f"{counted}{', which see each other' * joined}; {checkpoint.processor.described}")
+        evidence.append(f"{counted}{', which see each other' * joined}")
     stating = zip((body.get_submodule(sites[0]), config), HEAD_WIDTHS, strict=True)
     stated = (getattr(place, attribute, None) for place, names in stating for attribute in names)
     width = next((width for width in stated if isinstance(width, int)), 0)  # of a head's keys

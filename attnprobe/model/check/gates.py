@@ -1,7 +1,6 @@
 """Checks of gates and of relevance on two short sequences, before their numbers are believed."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -130,7 +129,11 @@ def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, heade
     tolerance = find_tolerance(checkpoint)
     refuse_gradients(checkpoint)
     try:
-        with freeze_weights(checkpoint), zero_biases(checkpoint.model), Relevance():
+        with freeze_weights(checkpoint), ExitStack() as undo, Relevance():
+            for name, weight in (*checkpoint.model.named_parameters(), *checkpoint.model.named_buffers()):
+                if name.endswith(ADDED) and weight.is_floating_point():
+                    undo.callback(setattr, weight, "data", weight.data)
+                    weight.data = torch.zeros_like(weight.data)
             difference, share = _explain(checkpoint, architecture, headed=headed)
     except (RuntimeError, TypeError, ValueError, KeyError, AttributeError) as error:
         raise refuse(f"its rules can't be applied ({first_line(error)})") from error
@@ -174,14 +177,3 @@ def _explain(checkpoint: Checkpoint, architecture: Architecture, *, headed: bool
     entering = zip(gradients, streams.values(), strict=True)
     share = sum(float((gradient * stream.detach()).sum()) for gradient, stream in entering)
     return relative_difference(output.detach(), untouched), share / float(explained.detach())
-
-
-@contextmanager
-def zero_biases(model: nn.Module) -> Iterator[None]:
-    """Set the biases of a model, and parameters like them, to 0 for what is done inside."""
-    with ExitStack() as stack:
-        for name, weight in (*model.named_parameters(), *model.named_buffers()):
-            if name.endswith(ADDED) and weight.is_floating_point():
-                stack.callback(setattr, weight, "data", weight.data)
-                weight.data = torch.zeros_like(weight.data)
-        yield

@@ -24,8 +24,7 @@ class UnobservableError(UnsupportedModelError):
     """The attention of this architecture can be read, but not all that a statistic asks for."""
 
     def __init__(self, architecture: str, name: str, reason: str) -> None:
-        super().__init__(architecture, reason)
-        self.args = (f"attnprobe can't read the {name} of the heads of {architecture!r}: {reason}.",)
+        super().__init__(architecture, reason, f"read the {name} of the heads of")
         self.name = name
 
 

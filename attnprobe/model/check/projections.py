@@ -9,7 +9,6 @@ from torch.nn import functional
 
 from attnprobe.attention.block import factor_projection
 from attnprobe.attention.kinds import HeadParameters, Kind
-from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.trace import (
     Call,
@@ -102,8 +101,7 @@ class UnprunableModelError(UnsupportedModelError):
     """The attention of this architecture can be read, but its heads can't be removed."""
 
     def __init__(self, architecture: str, reason: str) -> None:
-        AttnprobeError.__init__(self, f"attnprobe can't remove heads of {architecture!r}: {reason}.")
-        self.architecture, self.reason = architecture, reason
+        super().__init__(architecture, reason, "remove heads of")
 
 
 @dataclass(frozen=True)

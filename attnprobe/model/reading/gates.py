@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import local
 from typing import Any
 
@@ -17,16 +17,6 @@ from attnprobe.model.reading.ways import Form, Reader, Sites, Way, read_attentio
 
 #: Products of probabilities and values.
 _PRODUCTS = (torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__)
-
-
-@dataclass
-class _Awaited:
-    """Probabilities of a layer whose product with the values is yet to come, and how they were given."""
-
-    layer: int
-    form: Form
-    heads: int
-    tensors: list[Tensor]  # they, and what only another shape or type was given to
 
 
 class Gates(local, Reader):
@@ -53,7 +43,9 @@ class Gates(local, Reader):
         self.outputs: dict[int, Tensor] = {}
         self.replayed: Mapping[int, Tensor] = {}
         self.recording = self.differentiable = False
-        self.awaited: _Awaited | None = None
+        #: Probabilities whose product with values is yet to come, also of another shape or type.
+        self._awaited: list[Tensor] = []
+        self._layer, self._form, self._heads = 0, Form(1), 0  # theirs
 
     def set(self, xi: Tensor) -> None:
         """Set all gates: (batch or 1, layer, head)."""
@@ -114,45 +106,44 @@ class Gates(local, Reader):
         heads = form.by_head(given)
         replaced = layer in self.replacements and self.rows.get(layer) is not None
         if self.recording or layer in self.replayed or replaced:  # their product with values is wanted
-            self.awaited = _Awaited(layer, form, heads.shape[1], [given])
+            self._layer, self._form, self._heads, self._awaited = layer, form, heads.shape[1], [given]
             return given
         row = self.row(layer)
         return given if row is None else form.as_given(heads * row[:, :, None, None].to(given))
 
     def follow(self, func: Callable[..., Any], args: tuple[Any, ...], given: Any) -> Any:
-        awaited = self.awaited
-        if awaited is None or not args or not isinstance(given, Tensor):
+        if not self._awaited or not args or not isinstance(given, Tensor):
             return given
-        if any(args[0] is tensor for tensor in awaited.tensors):
+        if any(args[0] is tensor for tensor in self._awaited):
             if func in _PRODUCTS:
-                return self._pass_product(awaited, given)
-            if given.numel() == awaited.tensors[0].numel():
-                awaited.tensors.append(given)
+                return self._pass_product(given)
+            if given.numel() == self._awaited[0].numel():
+                self._awaited.append(given)
         return given
 
     def leave(self, module: nn.Module, *_: Any) -> None:
         """Refuse a module that gave its output before the product that was awaited came by."""
-        if self.awaited is not None:
-            self.awaited = None
+        if self._awaited:
+            self._awaited = []
             raise UnsupportedModelError(type(module).__name__, "what its heads give can't be replaced")
 
     def restart(self, *_: Any) -> None:
         self.sites.restart()
-        self.awaited = None  # of a pass that was cut short
+        self._awaited = []  # of a pass that was cut short
 
-    def _pass_product(self, awaited: _Awaited, product: Tensor) -> Tensor:
+    def _pass_product(self, product: Tensor) -> Tensor:
         """Let the product of probabilities and values through the gates; it stays in its form."""
-        form = awaited.form
+        form = self._form
         if product.ndim == 3:  # as in DeBERTa, also where the probabilities were not
             form = replace(form, joined=True)
         output = form.by_head(product)
-        if form.band or output.ndim != 4 or output.shape[1] != awaited.heads:
+        if form.band or output.ndim != 4 or output.shape[1] != self._heads:
             return product  # of something else
-        self.awaited = None
+        self._awaited = []
         output = output.transpose(1, 2)
-        if (taken := self.replayed.get(awaited.layer)) is not None:
+        if (taken := self.replayed.get(self._layer)) is not None:
             output = taken.to(output)
-        return form.as_given(self.pass_output(awaited.layer, output).transpose(1, 2))
+        return form.as_given(self.pass_output(self._layer, output).transpose(1, 2))
 
 
 @contextmanager

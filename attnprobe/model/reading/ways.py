@@ -131,17 +131,17 @@ class Reader:
 
 @contextmanager
 def read_attention(model: PreTrainedModel, way: Way, reader: Reader) -> Iterator[None]:
-    """Let a reader answer for all attention of a model, in evaluation mode; it is left as it was.
-
-    Raises:
-        UnsupportedModelError: When the model can't be switched to another attention function.
-    """
+    """Let a reader answer for all attention of a model, in evaluation mode; it is left as it was."""
     registry = way is Way.REGISTRY
     with ExitStack() as undo:
         undo.enter_context(evaluation_mode(model))
         undo.callback(model.register_forward_pre_hook(reader.restart).remove)
         if registry:
-            undo.enter_context(_claim(model, reader))
+            modules = [id(module) for module in model.modules()]
+            if any(module in _READERS for module in modules):  # two readers would count each other's layers
+                raise RuntimeError(f"this {type(model).__name__} is being read already; finish that first")
+            _READERS.update(dict.fromkeys(modules, reader))
+            undo.callback(lambda: [_READERS.pop(module) for module in modules])
         if registry or getattr(getattr(model, "config", None), "model_type", "") in EAGER:
             undo.callback(switch_attention, model, get_attn_implementation(model))
             switch_attention(model, IMPLEMENTATION if registry else "eager")
@@ -168,19 +168,6 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
 
 #: Which reader answers for a module, by its id: several models can be read at a time, each by one reader.
 _READERS: dict[int, Reader] = {}
-
-
-@contextmanager
-def _claim(model: nn.Module, reader: Reader) -> Iterator[None]:
-    modules = [id(module) for module in model.modules()]
-    if any(module in _READERS for module in modules):  # two readers would count each other's layers
-        raise RuntimeError(f"this {type(model).__name__} is being read already; finish that first")
-    _READERS.update(dict.fromkeys(modules, reader))
-    try:
-        yield
-    finally:
-        for module in modules:
-            del _READERS[module]
 
 
 def switch_attention(model: PreTrainedModel, implementation: str | None) -> None:
