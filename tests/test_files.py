@@ -47,6 +47,8 @@ def test_a_link_in_circles(tmp_path):
     with pytest.raises(AttnprobeError, match="a link that leads in circles"):
         write_together({tmp_path / "a": b""})
     assert (tmp_path / "a").is_symlink()
+    with pytest.raises(DataError, match=r"(oop|circles)"):
+        check_state(tmp_path / "a")
 
 
 LONG = "a" * 300

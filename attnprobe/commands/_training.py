@@ -10,7 +10,7 @@ from attnprobe.commands.census import census
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.findings.dynamics import check_alike, split_steps, stack_steps, summarise_step
-from attnprobe.model.training import StepCallback
+from attnprobe.model.borrowing import StepCallback
 from attnprobe.run.options import record_versions
 from attnprobe.run.process_group import Ranks
 from attnprobe.session.session import describe_call

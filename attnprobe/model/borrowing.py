@@ -1,6 +1,10 @@
-"""A model that comes loaded: unwrapped, read by one thread at a time, and given back as it was."""
+"""A model that comes loaded, or is being trained: unwrapped, read by one thread, given back as it was."""
 
-from collections.abc import Iterator, Sequence
+import sys
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from threading import RLock
 from typing import Any
@@ -8,14 +12,15 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
+from transformers import TrainerCallback
 
 from attnprobe.corpus.tokenizer import Tokenizer
-from attnprobe.errors import UsageError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning, UsageError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.embedding import Embedding, choose_prompts, unwrap_sentence_transformer
+from attnprobe.model.embedding import Embedding, choose_prompts
 from attnprobe.model.locate import OUTSIDE
 from attnprobe.model.private import unwrap_compiled, unwrap_forward
-from attnprobe.model.quantisation import describe_quantisation, silence_packages, unpack_model
+from attnprobe.model.quantisation import describe_quantisation, unpack_model
 from attnprobe.model.reading.ways import evaluation_mode
 
 
@@ -27,10 +32,14 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     name ends in those of the active adapters, as in "bert-base-uncased + lora default".
     """
     whole = _strip_wrappers(model)
-    parts = unwrap_sentence_transformer(whole)
-    inner, theirs, scores_pairs = parts or (whole, None, False)
+    inner, theirs, embeds, scores_pairs = whole, None, False, False
+    package: Any = sys.modules.get("sentence_transformers")
+    if package is not None and isinstance(whole, package.SentenceTransformer | package.CrossEncoder):
+        first = next(whole.children(), None)
+        inner, theirs = getattr(first, "auto_model", whole), getattr(first, "tokenizer", None)
+        scores_pairs = isinstance(whole, package.CrossEncoder)
+        embeds = not scores_pairs
     read = _strip_wrappers(inner)
-    embeds = parts is not None and not scores_pairs
     if not embeds:
         choose_prompts({}, prompt, "the loaded model")
     adapters: list[str] = []
@@ -41,8 +50,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     config = getattr(read, "config", None)
     if config is None or not hasattr(config, "model_type"):
         raise UsageError(f"The loaded {type(read).__name__} is no model of transformers.")
-    with silence_packages(config):
-        unpack_model(read)  # as its first pass would
+    unpack_model(read)  # as its first pass would
     quantisation = describe_quantisation(read)
     origin: dict[str, Any] = {"loaded": type(read).__name__}
     origin |= {"adapters": adapters} if adapters else {}
@@ -108,3 +116,64 @@ def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
         if torch.is_inference_mode_enabled():
             undo.enter_context(torch.inference_mode(False))
         yield
+
+
+class StepCallback(TrainerCallback, ABC):
+    """Measures the model before training, after ``every`` so many steps, and after the last one.
+
+    Training goes on bit for bit as without it. What can't be measured before training is refused, and the
+    training does not begin; what fails later is a warning, and the training goes on. A ``tokenizer`` is
+    needed where the trainer has none; without the ``trainer``, numbers only go into its ``log_history``.
+    """
+
+    def __init__(self, every: int, tokenizer: Tokenizer | None, trainer: Any) -> None:
+        self._every, self._tokenizer, self._trainer = every, tokenizer, trainer
+        self._measured: int | None = None
+
+    @abstractmethod
+    def begin(self, step: int) -> bool:
+        """Begin at a step, which is not 0 where a run is resumed; tell whether that step is measured."""
+
+    @abstractmethod
+    def measure(self, model: nn.Module, tokenizer: Tokenizer | None, step: int) -> Mapping[str, float]:
+        """Measure a model after a step, and give the numbers to log."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        weights = given["model"].parameters()
+        if any(weight.numel() == 0 or hasattr(weight, "full_tensor") for weight in weights):
+            raise UsageError(
+                "The weights are in parts on several processes (FSDP or ZeRO-3), and can't be measured "
+                "between steps; measure the saved checkpoints with attnprobe dynamics."
+            )
+        if self.begin(state.global_step):
+            self._measured = state.global_step
+        else:
+            self._measure_step(state, control, given)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+        # When training has ended, the trainer may hold the best model in place of the last.
+        if state.global_step % self._every and not control.should_training_stop:
+            return
+        try:
+            self._measure_step(state, control, given)
+        except Exception as error:  # of any kind: a run of days is worth more than what is measured of it
+            reason = str(error) if isinstance(error, AttnprobeError) else f"{type(error).__name__}: {error}"
+            sentence = f"Step {state.global_step} is not measured: {reason}"
+            warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
+
+    def _measure_step(self, state: Any, control: Any, given: Mapping[str, Any]) -> None:
+        step = state.global_step
+        if step == self._measured:
+            return
+        started, processing = time.perf_counter(), given.get("processing_class")
+        tokenizer = self._tokenizer or getattr(processing, "tokenizer", processing)
+        numbers = self.measure(given["model"], tokenizer, step)
+        self._measured = step
+        numbers = {**numbers, "seconds": time.perf_counter() - started}
+        logged = {f"heads/{name}": value for name, value in numbers.items()}
+        if self._trainer is None:
+            state.log_history.append({**logged, "epoch": state.epoch, "step": step})
+            return
+        due = control.should_log  # which logging takes back, and then the loss of this step would be missing
+        self._trainer.log(logged)
+        self._trainer.control.should_log = control.should_log = due

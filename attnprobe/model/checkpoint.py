@@ -52,16 +52,7 @@ def list_modalities(kind: type) -> list[str]:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model and its tokenizer.
-
-    Attributes:
-        modality: What it is given: "text", "image" or "sound", or "image+text" where both are read together.
-        tower: The submodule that is read, of a model with one for text and one for something else.
-        kept: Which heads its weights have, (layer, head), if it is physically pruned; else None.
-        quantisation: How its weights are quantised; "" for plain ones.
-        scores_pairs: Whether it is a cross-encoder of sentence-transformers, a classifier of two texts.
-        remarks: What is odd about its files without being wrong, a sentence each, without its full stop.
-    """
+    """A model and its tokenizer or processor."""
 
     name: str
     model: PreTrainedModel
@@ -73,15 +64,15 @@ class Checkpoint:
     head: TaskHead | None = None
     target_tokenizer: Tokenizer | None = None
     encoder_only: bool = False
-    modality: str = "text"
+    modality: str = "text"  # or "image" or "sound", or "image+text" where both are read together
     processor: Processor | SeeingProcessor | None = None
-    tower: str = ""
-    kept: NDArray[np.bool_] | None = None
+    tower: str = ""  # the submodule that is read, of a model with one for text and one for something else
+    kept: NDArray[np.bool_] | None = None  # which heads its weights have, (layer, head), if physically pruned
     embedding: Embedding | None = None
     quantisation: str = ""
-    scores_pairs: bool = False
+    scores_pairs: bool = False  # a cross-encoder of sentence-transformers, a classifier of two texts
     sentences: SentenceFolder | None = None
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()  # what is odd without being wrong, sentences without full stops
 
     @property
     def body(self) -> PreTrainedModel:
@@ -92,7 +83,8 @@ class Checkpoint:
     @property
     def removed(self) -> tuple[tuple[int, int], ...]:
         """The heads that its weights lack, as layer and head."""
-        return () if self.kept is None else tuple(map(tuple, np.argwhere(~self.kept).tolist()))
+        lost: Any = () if self.kept is None else np.argwhere(~self.kept).tolist()
+        return tuple(map(tuple, lost))
 
     @property
     def runner(self) -> PreTrainedModel:

@@ -5,7 +5,6 @@ Torch is imported where a vector is made, so that a prompt that is not there is 
 
 import copy
 import math
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,9 +40,7 @@ def choose_prompts(
 ) -> tuple[str | None, dict[str, str]]:
     """Choose the prompt of a name, or what ``encode`` puts before texts by itself; "none" for none at all.
 
-    Returns:
-        The name, None for no prompt; and the prompts of texts "", of each "query", and of each "document":
-        those that are called so, as of ``encode_query`` and ``encode_document``, or the one named (queries).
+    Returns its name, and the prompts of texts "", of each "query" and of each "document".
     """
     listed = described.get("prompts")
     listed = listed.items() if isinstance(listed, Mapping) else ()
@@ -100,9 +97,8 @@ class Embedding:
             names = ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
             settings = {key: getattr(first, key, None) for key in names}
         lone = bool(config.is_encoder_decoder) and config.model_type in EMBEDDING_ENCODERS
-        unread = unread or _find_unread(kinds, settings)
-        if config.is_encoder_decoder and not (lone or unread):
-            unread = "it pools what a decoder beside an encoder gives"
+        beside = "it pools what a decoder beside an encoder gives" * (config.is_encoder_decoder and not lone)
+        unread = unread or _find_unread(kinds, settings) or beside
         chosen = choose_prompts(described, prompt, checkpoint.name)
         embedding = cls(source, kinds, settings, described, unread, tokenizer, *chosen)
         remark = f"the attention of its transformer is read, but its embeddings are not: {unread}"
@@ -179,16 +175,6 @@ class Embedding:
             "do_lower_case": self.settings.get("do_lower_case") is True,
             **({"unread": self.unread} if self.unread else {"modules": list(self.kinds)}),
         }
-
-
-def unwrap_sentence_transformer(model: Any) -> tuple[Any, Any, bool] | None:
-    """Find the transformer in a loaded model, its tokenizer, and whether it scores pairs; or None."""
-    package = sys.modules.get("sentence_transformers")
-    if package is None or not isinstance(model, package.SentenceTransformer | package.CrossEncoder):
-        return None
-    first = next(model.children(), None)
-    scores_pairs = isinstance(model, package.CrossEncoder)
-    return getattr(first, "auto_model", model), getattr(first, "tokenizer", None), scores_pairs
 
 
 def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any]) -> str:

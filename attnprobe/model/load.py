@@ -1,6 +1,8 @@
 """Loading a checkpoint from the package, a folder or the hub, and what guards against files of strangers."""
 
+import copy
 import os
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -8,16 +10,15 @@ import transformers
 
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import NoTokenizer
-from attnprobe.errors import ModelError, UsageError
+from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.model import lean
-from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower
+from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower, list_devices
 from attnprobe.model.embedding import Embedding, choose_prompts
 from attnprobe.model.locate import LoadOptions, locate
 from attnprobe.model.processing import load_processor
 from attnprobe.model.pruning import read_kept_heads
 from attnprobe.model.quantisation import describe_quantisation, find_packing, place_weights
 from attnprobe.model.quirks import refuse_by_name
-from attnprobe.model.random_weights import randomise_weights
 from attnprobe.model.task_heads import TaskHead, read_weights, read_with_adapter
 from attnprobe.table.cells import clean
 
@@ -35,15 +36,12 @@ def load_checkpoint(
     ``name`` is ``demo``, a local folder, or a hub id. Of the task ``heads``, the first whose weights are all
     there is loaded along, or with ``force_head`` the first one, made up if need be. The ``modality`` is what
     it will be given: "text", "image" or "sound", or "image+text" for both together.
-
-    Raises:
-        AttnprobeError: With one sentence on what is wrong and what to do.
     """
     options = options or LoadOptions()
     spread: dict[str, Any] = {} if options.device_map is None else {"device_map": options.device_map}
     if spread and options.device != "auto":
         raise UsageError(f"--device-map spreads the model; leave out --device {options.device}.")
-    if spread and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if spread and os.environ.get("WORLD_SIZE", "1") != "1":
         raise UsageError("--device-map takes all devices for one process; start it without torchrun.")
     device = _find_device(options.device)
     transformers.logging.set_verbosity_error()
@@ -68,7 +66,7 @@ def load_checkpoint(
     if files.base is None:
         weights = read_weights(base.folder, name, config, heads, force=force_head, **how)
     else:
-        weights = read_with_adapter(files, config, heads, force=force_head, **how)
+        weights = read_with_adapter(files, config, heads, **how)
     model: Any = weights.model
     model = (model if spread else model.to(device)).eval().requires_grad_(False)
     vars(model.config).pop("pruned_heads", None)  # which are on record as ours are
@@ -77,9 +75,8 @@ def load_checkpoint(
         if not weight.is_meta and not find_packing(weight) and not bool(torch.isfinite(weight).all()):
             raise ModelError(f"{name}: the weight {key} holds NaN or infinite numbers.")
     quantisation = describe_quantisation(model)
-    facts = {"model_type": config.model_type, "dtype": options.dtype}
-    facts["trust_remote_code"] = options.trust_remote_code
-    origin = {**files.origin, **facts, **files.hashes}
+    origin = {**files.origin, "model_type": config.model_type, "dtype": options.dtype}
+    origin |= {"trust_remote_code": options.trust_remote_code, **files.hashes}
     if files.base is not None:
         kind = clean(str(files.adapter.get("peft_type")))
         origin |= {"adapter": kind, "base": {**base.origin, **base.hashes}}
@@ -111,7 +108,6 @@ def load_checkpoint(
 
 
 def _find_device(name: str) -> torch.device:
-    """Resolve "auto" and refuse devices that are not there."""
     if name == "auto":
         if torch.cuda.is_available():
             # Each process that torchrun starts on a machine takes a GPU of its own.
@@ -126,3 +122,47 @@ def _find_device(name: str) -> torch.device:
             f"There is no device {name!r} on this machine; use auto or cpu, or cuda:0 where there is a GPU."
         ) from error
     return device
+
+
+def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
+    """Build the model of a checkpoint anew, with the weights that training of it would begin with.
+
+    Its own ``_init_weights`` draws, the same for a seed on every device. What is quantised, has adapters in
+    place, is physically pruned or spread over devices is refused.
+
+    References:
+        Hewitt and Liang (2019), Designing and interpreting probes with control tasks.
+    """
+    name, model = checkpoint.name, checkpoint.model
+
+    def refuse(reason: str) -> UsageError:
+        return UsageError(f"{name} can't be built with random weights: {reason}; leave out --random-weights.")
+
+    if checkpoint.quantisation:
+        raise refuse(f"its weights are quantised ({checkpoint.quantisation})")
+    if list_devices(model):
+        raise refuse("it is spread over devices by --device-map")
+    try:
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+            torch.manual_seed(seed)
+            built = type(model)(copy.deepcopy(model.config))
+    except Exception as error:  # whatever the code of a model does
+        raise refuse(first_line(error)) from error
+    drawn, trained = dict(built.named_parameters()), dict(model.named_parameters())
+    if any(key not in drawn or drawn[key].shape != weight.shape for key, weight in trained.items()):
+        raise refuse("it has weights that its configuration knows nothing of (adapters, fewer heads)")
+    for key, weight in drawn.items():
+        like = trained.get(key)  # none of a pooler that the model was loaded without
+        weight.data = weight.data.to(model.device, model.dtype) if like is None else weight.data.to(like)
+    for buffer in built.buffers():
+        buffer.data = buffer.data.to(model.device)
+    built.name_or_path = model.name_or_path
+    return replace(
+        checkpoint,
+        name=f"{name} (random weights {seed})",
+        model=built.eval().requires_grad_(False),
+        origin=checkpoint.origin | {"random_weights": seed},
+        unused=(),
+        missing=(),
+        folder=None,
+    )

@@ -47,15 +47,11 @@ def read_object(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _make_damage_error(path: Path, name: str, reason: str) -> ModelError:
-    return ModelError(f"{path.name} of {name} is damaged: {reason}.")
-
-
 def check_object(path: Path, name: str) -> dict[str, Any]:
     """Read a json file, if it is there; refuse one that holds no object."""
     content = read_json(path) if path.is_file() else {}
     if not isinstance(content, dict):
-        raise _make_damage_error(path, name, "it holds no JSON object")
+        raise ModelError(f"{path.name} of {name} is damaged: it holds no JSON object.")
     return content
 
 
@@ -73,7 +69,7 @@ def refuse_damaged(folder: Path, name: str) -> None:
             elif file.name == "tokenizer.json":
                 Tokenizer.from_file(str(file))
         except Exception as damage:
-            raise _make_damage_error(file, name, first_line(damage)) from damage
+            raise ModelError(f"{file.name} of {name} is damaged: {first_line(damage)}.") from damage
 
 
 def weights_error(folder: Path, name: str, error: Exception) -> ModelError:
@@ -178,7 +174,7 @@ def read_sentence_folder(root: Path, name: str) -> SentenceFolder | None:
     entries = listed if isinstance(listed, list) and all(isinstance(entry, dict) for entry in listed) else []
     modules = tuple((entry.get("type"), entry.get("path")) for entry in entries)
     if not modules or not all(isinstance(text, str) for module in modules for text in module):
-        raise _make_damage_error(root / MODULES, name, "it lists no modules, each with a type and a path")
+        raise ModelError(f"{MODULES} of {name} is damaged: it lists no modules, each with a type and a path.")
     if outside := [clean(path) for _, path in modules if not is_inside(root, path)]:
         raise ModelError(f"The {MODULES} of {name} names {outside[0]}, which is not inside the folder.")
     # Without these, texts would be read without their prompt, or to another length.
@@ -398,11 +394,7 @@ def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
 
 
 def find_run(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:
-    """Find the checkpoints of a training run, each a name and a revision, or None for that of the options.
-
-    Raises:
-        UsageError: When their shapes or their tokenizers differ.
-    """
+    """Find the checkpoints of a training run, of one shape: a name, and a revision or that of the options."""
     first, *others = checkpoints = [
         locate(name, replace(options, revision=revision or options.revision), weights=False)
         for name, revision in run

@@ -101,13 +101,6 @@ class SeeingProcessor:
     kind: str = BOTH
 
     @property
-    def described(self) -> str:
-        """Say where the image is in a text that does not say so itself."""
-        if not self.mark:
-            return "it stands where the checkpoint's processor puts it"
-        return f"it stands in front, as {self.mark!r}, unless the text itself says where"
-
-    @property
     def tokenizer(self) -> Tokenizer:
         return self.inner.tokenizer
 
@@ -129,10 +122,6 @@ class SeeingProcessor:
         whole = inputs["input_ids"].shape
         return {name: value[:, :length] if value.shape == whole else value for name, value in inputs.items()}
 
-    def keeps_both(self, ids: Tensor, length: int) -> bool:
-        """Tell whether a sequence (position,) that is cut keeps all of its image, and a token of its text."""
-        return not bool(self.is_image(ids)[length - 1 :].any())  # other tokens may lie between its rows
-
     def noise(self, number: int) -> dict[str, Tensor]:
         """Prepare noise with a text of a few tokens, drawn from a seed."""
         inputs = self(_draw_noise(number, _SIZE), _TEXT)
@@ -149,11 +138,7 @@ class SeeingProcessor:
 def load_processor(
     modality: str, folder: Path, name: str, config: Any, tokenizer: Tokenizer | None, **options: Any
 ) -> Processor | SeeingProcessor | None:
-    """Load what prepares images or sound, or an image with a text; nothing for text alone.
-
-    Raises:
-        UnsupportedModelError: When there is none for what is to be read, or it puts no image into a text.
-    """
+    """Load what prepares images or sound, or an image with a text; nothing for text alone."""
     if modality not in {IMAGE, SOUND, BOTH}:
         return None
     if modality != SOUND and find_spec("PIL") is None:

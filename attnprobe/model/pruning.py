@@ -34,22 +34,18 @@ def list_computed_heads(kept: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(int, np.flatnonzero(row))) or (0,) for row in kept)
 
 
-def _is_physical(folder: Path) -> bool:
-    """Tell whether a folder is marked as a physically smaller checkpoint of ours."""
-    return read_object(folder / RECORD).get("physical") is True
-
-
 def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] | None:
     """Read which heads the weights of a checkpoint have, (layer, head); None where they have all."""
-    if _is_physical(folder):
-        record: Any = read_object(folder / RECORD)
-        with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):  # whatever a file may say
+    record: Any = read_object(folder / RECORD)
+    if record.get("physical") is True:
+        with contextlib.suppress(
+            IndexError, KeyError, TypeError, ValueError, OverflowError
+        ):  # whatever a file may say
             counts, removed = record["kept_per_layer"], record["removed"]
             heads = counts[0] + sum(layer == 0 for layer, _ in removed)
             if heads <= _MOST_HEADS:
                 kept = np.ones((len(counts), heads), bool)
-                for layer, head in removed:
-                    kept[layer, head] = False
+                kept[tuple(np.array(removed, int).reshape(-1, 2).T)] = False
                 if kept.sum(1).tolist() == counts:
                     return kept
         raise ModelError(
@@ -70,7 +66,6 @@ def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] |
 
 
 def _read_gone(config: Any) -> dict[int, set[int]]:
-    """Read the heads that transformers 4 removed of each stored layer."""
     return {int(layer): {*lost} for layer, lost in config.pruned_heads.items()}
 
 
@@ -105,7 +100,7 @@ def find_class(config: PreTrainedConfig) -> Any:
 
 def read_pretrained(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
     """Read a model with projections as small as are stored, and what transformers says of its weights."""
-    physical = _is_physical(folder)
+    physical = read_object(folder / RECORD).get("physical") is True
     if physical or getattr(config, "pruned_heads", None):
         architecture: Any = find_auto_class(kind, config)
 

@@ -1,8 +1,5 @@
 """Quantised weights: how they are packed, and the plain weights behind them."""
 
-import contextlib
-import io
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -30,16 +27,6 @@ def find_method(config: Any) -> str:
 def place_weights(config: Any, device: torch.device) -> dict[str, Any]:
     """Build the options of ``from_pretrained`` for packages that choose a device by themselves."""
     return {"device_map": {"": str(device)}} if find_method(config) in _PLACED else {}
-
-
-@contextlib.contextmanager
-def silence_packages(config: Any) -> Iterator[None]:
-    """Keep the packages that load quantised weights from printing into what we print."""
-    with contextlib.ExitStack() as quiet:
-        if find_method(config):
-            quiet.enter_context(contextlib.redirect_stderr(io.StringIO()))
-            quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
-        yield
 
 
 def unpack_model(model: Any) -> None:

@@ -30,10 +30,8 @@ def remove_heads(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: b
     By default what the output projections read of a removed head is zeroed: the copy has the shapes of the
     original, so it loads anywhere, and is as slow. With ``physical``, the rows and columns that belong to
     it are gone: the copy is smaller and faster, and only attnprobe loads it. A layer can't do without any
-    head: one that loses all keeps its first, which nobody reads. ``keep`` is (layer, head).
-
-    Raises:
-        UnsupportedModelError: When the projections can't be found, or the copy is not exact or does not run.
+    head: one that loses all keeps its first, which nobody reads. ``keep`` is (layer, head). What is not
+    exact, or does not run, is refused.
     """
     if checkpoint.quantisation:
         reason = f"it is quantised ({checkpoint.quantisation}); save it from before, and quantise the result"

@@ -1,5 +1,7 @@
 """Task heads, and reading a model with the first whose weights are there in full; with an adapter merged."""
 
+import contextlib
+import sys
 import warnings
 from dataclasses import dataclass
 from functools import partial
@@ -10,21 +12,17 @@ import torch
 import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from attnprobe.errors import ModelError, UsageError, first_line
+from attnprobe.errors import ModelError, first_line
 from attnprobe.model.locate import CheckpointFiles, weights_error
 from attnprobe.model.private import list_tied_weights
 from attnprobe.model.pruning import find_class, read_pretrained
 from attnprobe.model.quantisation import (
     describe_quantisation,
     find_method,
-    silence_packages,
     unpack_model,
 )
 from attnprobe.model.quirks import LONE_ENCODERS, MASKED_CLASSES, TRANSLATION_CLASSES
 from attnprobe.table.cells import clean
-
-#: Weights of the base model that no attention depends on and many checkpoints lack.
-_OPTIONAL_WEIGHTS = "pooler"
 
 
 @dataclass(frozen=True)
@@ -73,9 +71,9 @@ class Weights:
 
     @property
     def needed(self) -> list[str]:
-        """The weights of the encoder that are missing."""
+        """The weights of the encoder that are missing, but the pooler's, on which no attention depends."""
         prefix = f"{self.model.base_model_prefix}." if self.head else ""
-        return [key for key in self.missing if key.startswith(prefix) and _OPTIONAL_WEIGHTS not in key]
+        return [key for key in self.missing if key.startswith(prefix) and "pooler" not in key]
 
 
 def find_head(name: str) -> TaskHead | None:
@@ -126,19 +124,14 @@ def read_weights(
             tied, prefix = list_tied_weights(weights.model), weights.model.base_model_prefix
             if all({key, f"{prefix}.{key}"} & tied for key in needed):  # stored as the head's
                 return Weights(encoder, None, (), weights.unused)
-    others = f"; its files hold others, such as {clean(base.unused[0])}" if base.unused else ""
     raise ModelError(
         f"{name} lacks {len(needed)} weight{'s' * (len(needed) > 1)} of its encoder (such as {needed[0]}), "
-        f"and numbers from freshly initialised weights would mean nothing{others}."
+        f"and numbers from freshly initialised weights would mean nothing."
     )
 
 
 def read_model(
-    folder: Path,
-    name: str,
-    config: PreTrainedConfig,
-    head: TaskHead | None,
-    **options: Any,
+    folder: Path, name: str, config: PreTrainedConfig, head: TaskHead | None, **options: Any
 ) -> Weights | None:
     """Read a model in the class of one head, whatever weights it lacks; None where there is no such class."""
     stated = {*(config.architectures or ())}
@@ -147,7 +140,7 @@ def read_model(
     if head is None and find_method(config):  # what is said of modules goes by their names in that class
         kind = find_class(config) or kind
     try:
-        with torch.random.fork_rng(), silence_packages(config):
+        with torch.random.fork_rng(), contextlib.redirect_stdout(sys.stderr):  # of packages that print
             torch.manual_seed(0)
             model, info = read_pretrained(kind, folder, config, **options)
             unpack_model(model)
@@ -172,17 +165,11 @@ _TASKS = {
 
 
 def read_with_adapter(
-    files: CheckpointFiles,
-    config: PreTrainedConfig,
-    wanted: tuple[TaskHead, ...] = (),
-    *,
-    force: bool = False,
-    **options: Any,
+    files: CheckpointFiles, config: PreTrainedConfig, wanted: tuple[TaskHead, ...] = (), **options: Any
 ) -> Weights:
-    """Read a base and merge an adapter into it; the other arguments are those of ``read_weights``.
+    """Read a base in the class in which an adapter was trained, and merge it; a head is never made up.
 
-    The base is read in the class in which the adapter was trained, and a head is never made up. The number of
-    labels in ``config`` becomes that of the adapter.
+    The number of labels in ``config`` becomes that of the adapter.
     """
     import peft
 
@@ -199,25 +186,21 @@ def read_with_adapter(
     class_name = str(trained_in.get("base_model_class")) if isinstance(trained_in, dict) else ""
     head = _TASKS.get(str(files.adapter.get("task_type")), find_head(class_name))
     if head is not None:
-        _take_labels(config, head, saved)
+        with contextlib.suppress(Exception), torch.device("meta"):  # reading the base says what is wrong
+            made = dict(getattr(transformers, head.auto).from_config(config).named_parameters())
+            both = made.keys() & saved.keys()
+            labels = {len(saved[key]) for key in both if saved[key].shape != made[key].shape}
+            if len(labels) == 1:
+                config.num_labels = labels.pop()
     weights = read_model(base.folder, base.name, config, head, **options)
     if weights is None or weights.needed:
-        raise ModelError(
-            f"The base {trained_on} of the adapter {name} lacks weights of its encoder; numbers from freshly "
-            "initialised weights would mean nothing."
-        )
+        raise ModelError(f"The base {trained_on} of the adapter {name} lacks weights of its encoder.")
     if describe_quantisation(weights.model):
         raise ModelError(
-            f"The base {trained_on} of {name} is quantised, and an adapter can't be merged into it; name its "
-            "base in full precision with --base."
+            f"The base {trained_on} of {name} is quantised; name it in full precision with --base."
         )
     missing = tuple(key for key in weights.missing if key not in saved)
     usable = head if head in wanted and not missing else None
-    if force and usable is None:
-        raise UsageError(
-            f"{name} is an adapter that was trained without that head, and none can be made up for it; leave "
-            "out --force-head."
-        )
     try:
         with warnings.catch_warnings(action="ignore"), torch.random.fork_rng():
             model: Any = weights.model  # low_cpu_mem_usage: no memory for what the file does not hold
@@ -232,16 +215,3 @@ def read_with_adapter(
             "it was trained on with --base."
         ) from error
     return Weights(merged, usable, missing, weights.unused)
-
-
-def _take_labels(config: PreTrainedConfig, head: TaskHead, saved: dict[str, Any]) -> None:
-    """Set the number of labels to that of the weights which the adapter holds of a head."""
-    try:
-        with torch.device("meta"):
-            weights = dict(getattr(transformers, head.auto).from_config(config).named_parameters())
-    except Exception:  # which reading the base, after this, says the reason of
-        return
-    both = weights.keys() & saved.keys()
-    labels = {len(saved[key]) for key in both if saved[key].shape != weights[key].shape}
-    if len(labels) == 1:
-        config.num_labels = labels.pop()

@@ -155,7 +155,7 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
             whole = inputs["input_ids"][0]
             if not bool(processor.is_image(whole).any()):
                 raise DataError(f"{picture} gives no token of an image in its text; leave it out.")
-            if len(whole) > window and not processor.keeps_both(whole, window):
+            if len(whole) > window and bool(processor.is_image(whole)[window - 1 :].any()):
                 raise DataError(
                     f"{picture} gives more than the {window} tokens of a sequence, with no room for its "
                     "text; give a larger --max-length, or smaller images."

@@ -8,7 +8,7 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.errors import AttnprobeError, first_line
+from attnprobe.errors import AttnprobeError, UsageError, first_line
 
 if TYPE_CHECKING:
     from torch.distributed.distributed_c10d import Store
@@ -28,8 +28,10 @@ class Ranks:
 
     @classmethod
     def detect(cls) -> "Ranks":
-        size = int(os.environ.get("WORLD_SIZE", "1"))
-        return cls(int(os.environ.get("RANK", "0")), size) if size > 1 else cls()
+        size, rank = os.environ.get("WORLD_SIZE", "1"), os.environ.get("RANK", "0")
+        if not (size.isdecimal() and rank.isdecimal()):
+            raise UsageError(f"WORLD_SIZE={size!r} and RANK={rank!r} of the environment are no numbers.")
+        return cls(int(rank), int(size)) if int(size) > 1 else cls()
 
     @property
     def first(self) -> bool:
@@ -101,7 +103,10 @@ def _open_store() -> "Store":
     from torch.distributed.distributed_c10d import PrefixStore
     from torch.distributed.rendezvous import rendezvous
 
-    store = next(rendezvous("env://"))[0]
+    try:
+        store = next(rendezvous("env://"))[0]
+    except ValueError as error:  # MASTER_ADDR or MASTER_PORT is not set, or is wrong
+        raise UsageError(f"The processes can't find each other: {first_line(error)}.") from error
     if os.environ.get("LOCAL_WORLD_SIZE") != os.environ["WORLD_SIZE"]:
         return store
     return PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)

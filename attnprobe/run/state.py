@@ -159,8 +159,9 @@ class State:
 
 def check_state(path: Path) -> None:
     """Refuse early what can't be a state; whether it is the right one is told when the model is known."""
-    begin, folder = _MAGIC, path.resolve().parent
+    begin = _MAGIC
     try:
+        folder = path.resolve().parent
         if path.exists():
             with path.open("rb") as content:
                 begin = content.read(len(_MAGIC))

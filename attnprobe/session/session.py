@@ -108,7 +108,7 @@ class Call:
     @cached_property
     def _wrapped(self) -> "Checkpoint":
         from attnprobe.model.borrowing import wrap_model
-        from attnprobe.model.random_weights import randomise_weights
+        from attnprobe.model.load import randomise_weights
 
         model: Any = self.model
         seed = self.options["random_weights"]

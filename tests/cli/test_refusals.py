@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -26,6 +28,20 @@ def test_bytes_that_are_no_utf8(invoke, saved, tmp_path, monkeypatch, words, say
     assert (code, out, error.count("\n")) == (2, "", 1)
     assert says in error
     assert "codec" not in error
+
+
+@pytest.mark.parametrize(("size", "rank"), [("", "0"), ("two", "0"), ("2", "-1")])
+def test_processes_that_are_no_numbers(refused, monkeypatch, size, rank):
+    monkeypatch.setenv("WORLD_SIZE", size)
+    monkeypatch.setenv("RANK", rank)
+    assert "of the environment are no numbers" in refused("entropy", "demo")
+
+
+def test_streams_that_the_shell_closed(tmp_path):
+    line = 'exec "$0" -m attnprobe entropy demo -L 2 -o "$1" >&- 2>&-'
+    done = subprocess.run(["sh", "-c", line, sys.executable, tmp_path / "heads.csv"], check=False)
+    assert done.returncode == 0
+    assert (tmp_path / "heads.csv").exists()
 
 
 def test_a_file_whose_name_is_no_utf8_is_read(invoke, tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.borrowing import wrap_model
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.random_weights import randomise_weights
+from attnprobe.model.load import randomise_weights
 
 Tiny = Callable[[str], Any]
 NAMES = ["bert", "t5", "llama"]

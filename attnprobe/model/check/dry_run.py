@@ -154,7 +154,7 @@ def _inspect_way(
     if isinstance(checkpoint.processor, SeeingProcessor):
         image = checkpoint.processor.is_image(inputs["input_ids"])[0]
         counted = f"{int(image.sum())} of {len(image)} tokens stand for the image"
-        evidence.append(f"{counted}{', which see each other' * joined}; {checkpoint.processor.described}")
+        evidence.append(f"{counted}{', which see each other' * joined}")
     stating = zip((body.get_submodule(sites[0]), config), HEAD_WIDTHS, strict=True)
     stated = (getattr(place, attribute, None) for place, names in stating for attribute in names)
     width = next((width for width in stated if isinstance(width, int)), 0)  # of a head's keys
