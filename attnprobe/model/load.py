@@ -2,11 +2,15 @@
 
 import copy
 import os
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import torch
 import transformers
+from torch import nn
+from transformers import PreTrainedModel
 
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import NoTokenizer
@@ -18,9 +22,12 @@ from attnprobe.model.locate import LoadOptions, locate
 from attnprobe.model.processing import load_processor
 from attnprobe.model.pruning import read_kept_heads
 from attnprobe.model.quantisation import describe_quantisation, find_packing, place_weights
-from attnprobe.model.quirks import refuse_by_name
+from attnprobe.model.quirks import AHEAD, AHEAD_COUNTS, refuse_by_name
 from attnprobe.model.task_heads import TaskHead, read_weights, read_with_adapter
 from attnprobe.table.cells import clean
+from attnprobe.table.naming import join_names
+
+_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
 
 
 def load_checkpoint(
@@ -100,11 +107,32 @@ def load_checkpoint(
         quantisation=quantisation,
         scores_pairs=scores_pairs,
         sentences=sentences,
+        remarks=describe_unread_layers(model, weights.unused),
     )
     if sentences is not None and embeds:
         checkpoint = Embedding.attach(sentences, checkpoint, options.prompt)
     seed = options.random_weights
     return checkpoint if seed is None else randomise_weights(checkpoint, seed)
+
+
+def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
+    """Say which layers of attention the weights hold and the model has not; not those that predict ahead."""
+    prefix, config, sentences = f"{model.base_model_prefix}.", model.config.get_text_config(), []
+    ahead = max(int(getattr(config, name, 0) or 0) for name in AHEAD_COUNTS)
+    keys = [key.removeprefix(prefix) for key in unexpected]
+    for path, stack in model.named_modules():
+        if not isinstance(stack, nn.ModuleList):
+            continue
+        place = re.compile(rf"{re.escape(path.removeprefix(prefix))}\.(\d{{1,6}})\..+")
+        extra = [match for match in map(place.fullmatch, keys) if match and int(match[1]) >= len(stack)]
+        attending = {int(match[1]) for match in extra if _ATTENTION.search(match[0])}
+        beyond = sorted(attending - {int(match[1]) for match in extra if AHEAD.search(match[0])})
+        if len(beyond) > ahead:
+            sentences.append(
+                f"the weights of {path} hold {beyond[-1] + 1} layers, of which the config leaves out "
+                f"{join_names(list(map(str, beyond)))} (counted from 0)"
+            )
+    return tuple(sentences)
 
 
 def _find_device(name: str) -> torch.device:

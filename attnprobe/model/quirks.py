@@ -82,6 +82,9 @@ def list_stored_layers(config: Any) -> list[int]:
     return [layer * groups // layers for layer in range(layers)]
 
 
+#: How layers call what belongs to the prediction of several tokens ahead, which nobody loads, and how many.
+AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
+AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
 #: How a configuration names the tokens in front of an image and behind it, where a text needs both.
 IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")
 
