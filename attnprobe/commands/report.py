@@ -21,8 +21,7 @@ from attnprobe.options import (
     text_option,
 )
 from attnprobe.registry import Option, command, split_names
-from attnprobe.reports.report.contents import OF_GOLD, SECTIONS, Contents, read_folder, sort_tables
-from attnprobe.reports.report.report import Report
+from attnprobe.reports.report.contents import OF_GOLD, SECTIONS, Contents, Report, read_folder, sort_tables
 from attnprobe.run.options import record_versions
 from attnprobe.session.roles import check_role_options
 from attnprobe.session.session import describe_call, open_call

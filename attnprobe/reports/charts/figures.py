@@ -7,12 +7,11 @@ from attnprobe.reports.charts.atlas import Atlas
 from attnprobe.reports.charts.bars import Bars, has_shares
 from attnprobe.reports.charts.figure import TICK, Axis, Figure, Point, Words
 from attnprobe.reports.charts.forest import Forest
-from attnprobe.reports.charts.grid import Grid
+from attnprobe.reports.charts.grid import Grid, Roles
 from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.charts.lines import Lines
 from attnprobe.reports.charts.places import place_heads, place_pairs, place_positions
 from attnprobe.reports.charts.points import Points, find_sides, list_measures, read_map, read_scatter
-from attnprobe.reports.charts.roles import Roles
 from attnprobe.reports.charts.tree import Tree
 from attnprobe.reports.columns import (
     DrawingRequest,

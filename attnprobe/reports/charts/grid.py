@@ -25,16 +25,21 @@ from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     name_measure,
+    read_cells,
     read_numbers,
     title_axis,
     title_tooltip,
 )
 from attnprobe.reports.scales import Scale, fit_scales, mark_column
 from attnprobe.reports.theme import SEQUENTIAL, SMALLEST, choose_ink, mix_colours
+from attnprobe.table.cells import format_cell
+from attnprobe.table.naming import ROLE_MARKS, find_role_kind
 from attnprobe.table.table import Column, HeadTable
 
 #: Pixels of the smallest cell, of one that is easy to compare, of one with a sign, and of one with a number.
-_SMALLEST, _COMFORTABLE, SIGNED, _NUMBERED = 3, 12, 8, 20
+_SMALLEST, _COMFORTABLE, _SIGNED, _NUMBERED = 3, 12, 8, 20
+#: Columns of the tooltip of a role, with their types.
+_ROLE_DETAILS = ("role:N", "measure:N", "value:Q", "value_se:Q", "threshold:Q", "also:N", "pattern:N")
 
 
 class Cells(NamedTuple):
@@ -77,7 +82,7 @@ class Grid(Figure):
         places = self.places(table)
         assert places is not None  # or the table would not fit
         every = columns = self.columns(table, request)
-        while (cells := self.arrange(places, len(columns), request)).side < SIGNED and len(columns) > 1:
+        while (cells := self.arrange(places, len(columns), request)).side < _SIGNED and len(columns) > 1:
             columns = columns[:-1]
         across = cells.across if len(places.maps) == 1 else 1
         scales, charts, rules = fit_scales(table, columns), [], []
@@ -180,11 +185,49 @@ def _read_map(table: HeadTable, column: Column, scale: Scale, cells: Cells) -> t
     places, errors = cells.places, read_numbers(table, f"{column.name}_se")
     columns: dict[str, Sequence[Any]] = {"panel": places.panel, "x": places.x, "y": places.y, "value": values}
     columns |= {"error": errors, "n": read_numbers(table, counts), "sign": signs, "pale": pale}
-    if side >= SIGNED:
+    if side >= _SIGNED:
         shown = [None if faint else value for value, faint in zip(values, pale, strict=True)]
         texts = write_numbers(shown, signed=scale.is_of_effects) if side >= _NUMBERED else signs
         columns["text"] = [text or sign for text, sign in zip(texts, signs, strict=True)]
         ramp = cells.request.theme.diverging if scale.is_of_effects else SEQUENTIAL
         columns["ink"] = [choose_ink(mix_colours(ramp, scale.place(value or 0.0))) for value in values]
-    looks = "numbers" if side >= _NUMBERED else "+ \u2212" if side >= SIGNED else "full colour"
+    looks = "numbers" if side >= _NUMBERED else "+ \u2212" if side >= _SIGNED else "full colour"
     return make_records(columns), f"{looks}: {marks.rule}, else pale" if effect else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles(Grid):
+    """A map of roles: a letter and a colour each; the legend says how many heads have it."""
+
+    def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
+        places = self.places(table)
+        assert places is not None  # or the table would not fit
+        theme, cells = request.theme, self.arrange(places, 1, request)
+        kinds = [find_role_kind(format_cell(cell)) for cell in read_cells(table, "role")]
+        details = [field for field in _ROLE_DETAILS if field[:-2] in table.data]
+        names = {
+            kind: f"{letter}  {kind} ({kinds.count(kind)})"
+            for kind, (letter, _) in ROLE_MARKS.items()
+            if kind in kinds
+        }
+        columns: dict[str, Sequence[Any]] = {
+            **{"panel": places.panel, "x": places.x, "y": places.y, "kind": [names[kind] for kind in kinds]},
+            "letter": [ROLE_MARKS[kind].letter for kind in kinds],
+            "ink": ["#000000" if ROLE_MARKS[kind].colour else theme.muted for kind in kinds],
+        }
+        for field in details:
+            columns[field[:-2]] = (read_numbers if field.endswith("Q") else read_cells)(table, field[:-2])
+        data = make_records(columns)
+        hues = [ROLE_MARKS[kind].colour or theme.grid for kind in names]
+        look: dict[str, Any] = {"orient": "bottom", "columns": 2} if request.width < BESIDE else {}
+        legend = alt.Legend(title="role (heads)", symbolType="square", **look)
+        colour = alt.Color("kind:N", scale=alt.Scale(domain=[*names.values()], range=hues), legend=legend)
+        told = {field: field[:-2].replace("_se", " error") for field in details}
+        tooltip = make_tooltip({**self.name_places(places), **told})
+        base = alt.Chart().encode(**self.encode_places(places))
+        layers = [base.mark_rect().encode(color=colour, tooltip=tooltip)]
+        if cells.wide >= _SIGNED:
+            size = max(SMALLEST, min(cells.wide - 6, theme.size + 1))
+            letter = base.mark_text(baseline="middle", fontSize=size)
+            layers.append(letter.encode(text="letter:N", fill=alt.Fill("ink:N", scale=None)))
+        return Drawing(self.lay_out(layers, data, cells), self.caption)
