@@ -18,7 +18,7 @@ def shorten(sentence: str) -> str:
     """Cut a sentence that fills a screen, by a name or by a list, in its middle.
 
     >>> len(shorten(f"There is no file {'a' * 90_000}."))
-    1527
+    1526
     """
     left = len(sentence) - _BEGIN - _END
     if len(sentence) <= _MOST:

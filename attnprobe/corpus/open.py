@@ -51,7 +51,12 @@ def open_anything(source: Source) -> OpenSource:
     path, spec = _find_path(source.spec), source.spec
     folder = path is not None and path.is_dir()
     if path is not None and not (source.coreference or source.annotated):
-        if folder and source.find_labels and find_benchmark(path):
+        if folder and find_benchmark(path):
+            if not source.find_labels:
+                raise DataError(
+                    f"{spec} holds queries and passages, which are for --objective retrieval; give one file "
+                    "of it, such as corpus.jsonl"
+                )
             source.refuse(f"{spec} holds queries and passages", "config", *COLUMNS)
             return open_benchmark(path, source.split)
         if is_media(path) or (folder and (not any(_find_texts(path)) or any(find_files(path, is_media)))):
@@ -361,8 +366,8 @@ def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Itera
         known.add(group)
         if len(known) > MOST_GROUPS:
             raise DataError(
-                f"{column!r} of {name} has more than {MOST_GROUPS} values, such as {shorten(group)!r}; that "
-                "many --by-group takes: name a column such as a language, a genre or a source."
+                f"{column!r} of {name} has more than {MOST_GROUPS} values, such as {shorten(group)!r}; "
+                "name a column of fewer with --by-group, such as a language, a genre or a source."
             )
         if group == ALL_GROUPS:
             raise DataError(

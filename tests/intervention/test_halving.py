@@ -10,7 +10,7 @@ import torch
 
 from attnprobe.corpus.document import find_gold
 from attnprobe.corpus.source import OpenSource
-from attnprobe.errors import AttnprobeError
+from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskSession
@@ -27,15 +27,6 @@ TASKS = [
     ("t5", "seq2seq", ("loss", "accuracy")),
 ]
 each_task = pytest.mark.parametrize(("name", "kind", "needs"), TASKS)
-
-
-class Told(SilentProgress):
-    def __init__(self):
-        self.said: list[str] = []
-
-    def say(self, sentence):
-        if "memory" in sentence:
-            self.said.append(sentence)
 
 
 @contextmanager
@@ -57,24 +48,25 @@ def narrow(encoder: torch.nn.Module, most: int, *, behind: int = 0):
 
 
 @contextmanager
-def set_up(checkpoint: Checkpoint, some: Any, kind: str, told: Told):
+def set_up(checkpoint: Checkpoint, some: Any, kind: str):
     source, task = OpenSource([], "", {}), TaskOptions(objective=kind)
-    session = TaskSession(lambda *_: checkpoint, source, CorpusOptions(), task, told)
+    session = TaskSession(lambda *_: checkpoint, source, CorpusOptions(), task, SilentProgress())
     model = session.choose(find_gold(some[0].label))
-    with session.bind(model, some, Run(progress=told)) as data:
+    with session.bind(model, some, Run()) as data:
         yield data
 
 
 @each_task
 def test_gradient(headed: Headed, documents: Any, name: str, kind: str, needs: Any):
-    checkpoint, told = headed(name, kind, double=True), Told()
-    with set_up(checkpoint, documents(kind) * 3, kind, told) as bench:
+    checkpoint = headed(name, kind, double=True)
+    with set_up(checkpoint, documents(kind) * 3, kind) as bench:
         sizes = [len(batch.ids) for batch in bench.corpus.batches]
         whole = gradient_importance(bench)
-        with narrow(checkpoint.body, max(sizes) - 1) as tried:
+        with narrow(checkpoint.body, max(sizes) - 1) as tried, pytest.warns(AttnprobeWarning) as halved:
             parts = gradient_importance(bench)
         assert len(tried) > len(sizes)
-        assert 1 <= len(told.said) < len(tried)
+        assert 1 <= len(halved) < len(tried)
+        assert all("memory" in str(warning.message) for warning in halved)
         with narrow(checkpoint.body, 0), pytest.raises(AttnprobeError, match="single sequence"):
             gradient_importance(bench)
     for key, array in whole.arrays().items():
@@ -85,15 +77,15 @@ def test_gradient(headed: Headed, documents: Any, name: str, kind: str, needs: A
 @each_task
 def test_trials(headed: Headed, documents: Any, name: str, kind: str, needs: Any, behind: int):
     """Also where the memory runs out in the middle of the cuts, with the pass before on record."""
-    checkpoint, told = headed(name, kind, double=True), Told()
-    with set_up(checkpoint, documents(kind) * 3, kind, told) as bench:
+    checkpoint = headed(name, kind, double=True)
+    with set_up(checkpoint, documents(kind) * 3, kind) as bench:
         cuts = cut_single_heads(*bench.model.shape)[::3]
         sizes = [len(batch.ids) for batch in bench.corpus.batches]
-        whole = run_trials(bench, cuts, needs)
-        with narrow(checkpoint.body, max(sizes) - 1, behind=behind) as tried:
+        whole, most = run_trials(bench, cuts, needs), max(sizes) - 1
+        with narrow(checkpoint.body, most, behind=behind) as tried, pytest.warns(AttnprobeWarning) as halved:
             parts = run_trials(bench, cuts, needs)
         assert len(tried) > len(sizes) * (1 + len(cuts))
-        assert told.said
+        assert all("memory" in str(warning.message) for warning in halved)
         with narrow(checkpoint.body, 0), pytest.raises(AttnprobeError, match="single sequence"):
             run_trials(bench, cuts, needs)
     pairs = zip([whole.untouched, *whole.masked], [parts.untouched, *parts.masked], strict=True)

@@ -132,7 +132,7 @@ def bound(headed: Headed, sessions: Sessions) -> Callable[..., AbstractContextMa
         progress: Progress | None = None,
     ) -> AbstractContextManager[TaskData]:
         session = sessions(headed("bert", kind), TaskOptions(objective=kind), options or CorpusOptions())
-        return session.bind(session.choose(Gold.CLASS), documents, Run(progress=progress))
+        return session.bind(session.choose(Gold.CLASS), documents, Run(progress=progress or SilentProgress()))
 
     return bind
 

@@ -15,7 +15,7 @@ from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.check.gates import check_gates
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.reading.gates import gate_attention
+from attnprobe.model.reading.gates import Gates, gate_attention
 from attnprobe.model.reading.ways import IMPLEMENTATION
 from attnprobe.model.removing import remove_heads
 
@@ -117,7 +117,9 @@ class TestCheckSaysNo:
     def test_gates_that_change_nothing(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        monkeypatch.setattr("attnprobe.model.reading.gates.Gates.apply", lambda _, layer, output: output)
+        monkeypatch.setattr(
+            "attnprobe.model.reading.gates.Gates.pass_output", lambda _, layer, output: output
+        )
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
             check_gates(found, architecture)
 
@@ -137,9 +139,7 @@ class TestCheckSaysNo:
     def test_open_gates_that_change_something(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        monkeypatch.setattr(
-            "attnprobe.model.reading.gates.Gates.apply", lambda _, layer, output: output * 1.1
-        )
+        monkeypatch.setattr(Gates, "pass_output", lambda _, layer, output: output * 1.1)
         with pytest.raises(UnsupportedModelError, match="hidden states under a head mask of ones differ"):
             check_gates(found, architecture)
 

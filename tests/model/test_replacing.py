@@ -212,7 +212,9 @@ class TestCheck:
     def test_outputs_that_are_not_taken(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        monkeypatch.setattr("attnprobe.model.reading.gates.Gates.apply", lambda _, layer, output: output)
+        monkeypatch.setattr(
+            "attnprobe.model.reading.gates.Gates.pass_output", lambda _, layer, output: output
+        )
         with pytest.raises(
             UnsupportedModelError, match="what takes the place of its heads' output changes not"
         ):
@@ -221,12 +223,12 @@ class TestCheck:
     def test_outputs_that_are_others(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         found = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(found)
-        right = Gates.apply
+        right = Gates.pass_output
 
         def reverse(gates: Gates, layer: int, output: Tensor) -> Tensor:
             found = right(gates, layer, output)
             return found.flip(1) if gates.replacements else found
 
-        monkeypatch.setattr(Gates, "apply", reverse)
+        monkeypatch.setattr(Gates, "pass_output", reverse)
         with pytest.raises(UnsupportedModelError, match="with its own output in their place, they differ"):
             check_replacements(found, architecture)
