@@ -95,7 +95,7 @@ def mcc(random: Random, documents: int) -> Outcome:
     )
     score = matthews(2)
     estimate = Clustered.of(score.pseudovalues(ours), names).estimate
-    return holds(_MCC, *estimate.interval()), score.compare(ours, untouched).p
+    return holds(_MCC, *estimate.interval()), score.find_p(ours, untouched)
 
 
 SIMULATIONS: dict[str, Callable[[Random, int], Outcome]] = {
