@@ -21,7 +21,7 @@ from attnprobe.options import (
     text_option,
 )
 from attnprobe.registry import Option, command, split_names
-from attnprobe.reports.report.contents import OF_GOLD, SECTIONS, Contents, Report, read_folder, sort_tables
+from attnprobe.reports.report.contents import OF_GOLD, SECTIONS, Contents, read_folder, sort_tables
 from attnprobe.run.options import record_versions
 from attnprobe.session.roles import check_role_options
 from attnprobe.session.session import describe_call, open_call
@@ -31,6 +31,7 @@ from attnprobe.table.naming import join_names
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from attnprobe.reports.report.page import Report
     from attnprobe.session.texts import Texts
 
 #: What every report has unless somebody picks.
@@ -119,6 +120,8 @@ def report(
         _check_nothing_else({**named, "out_domain": out_domain, "save_tables": save_tables, **options})
         unwatched = "They are of a report that measures: give it the MODEL."
         read = sort_tables(read_folder(Path(from_tables)))
+        from attnprobe.reports.report.page import Report
+
         return Report(Contents(read, (), unwatched, describe_call("report")))
     if model is None:
         raise UsageError("Name a MODEL to measure, or a folder of tables with --from DIR.")
@@ -138,6 +141,8 @@ def report(
         folder = TableFolder(None if save_tables is None else Path(save_tables), overwrite)
         tables, seen, chosen = run.measure_all(wanted, folder)
     about = describe_call("report"), record_versions()["versions"]
+    from attnprobe.reports.report.page import Report
+
     return Report(Contents(sort_tables(tables), seen, chosen, *about))
 
 

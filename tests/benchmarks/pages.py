@@ -16,7 +16,7 @@ from shapes import Shape, word_tokenizer
 
 import attnprobe
 from attnprobe.attention.kinds import Kind
-from attnprobe.reports.report.contents import Report
+from attnprobe.reports.report.page import Report
 from attnprobe.reports.view.packing import Start
 from attnprobe.reports.view.view import write_page
 from attnprobe.table.sequence import Maps, SequenceAttention, Side

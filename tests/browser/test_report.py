@@ -9,7 +9,7 @@ import pytest
 from test_view import hostile  # noqa: F401 - a fixture
 
 import attnprobe
-from attnprobe.reports.report.contents import Report
+from attnprobe.reports.report.page import Report
 from attnprobe.table.numbers import format_with_error
 
 pytestmark = pytest.mark.slow

@@ -1,15 +1,14 @@
-"""A report of a checkpoint, and its contents: tables by section, measured or read from a folder."""
+"""The contents of a report: its tables by section, measured or read from a folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from attnprobe.errors import DataError, UsageError
-from attnprobe.reports.page import frame_page
 from attnprobe.table.cells import clean
-from attnprobe.table.destination import Saveable, check_file, read_description
+from attnprobe.table.destination import check_file, read_description
 from attnprobe.table.formats import READABLE, extension
 from attnprobe.table.table import HeadTable
 
@@ -143,34 +142,3 @@ def check_tables_folder(folder: Path, names: list[str], *, overwrite: bool) -> N
     if folder.is_dir():
         for name in names:
             check_file(folder / f"{name}.csv", overwrite)
-
-
-@dataclass(frozen=True, repr=False)
-class Report(Saveable):
-    """One page about a checkpoint, in one file that needs no network."""
-
-    endings: ClassVar[Sequence[str]] = ("html",)
-
-    contents: Contents = field(repr=False)
-
-    @property
-    def tables(self) -> Mapping[str, HeadTable]:
-        """The tables of the report, by name; ``tables["census"].to_pandas()`` is a DataFrame."""
-        return self.contents.every
-
-    @cached_property
-    def html(self) -> str:
-        """The page."""
-        from attnprobe.reports.report.page import write_page
-
-        return write_page(self.contents)
-
-    def rendered(self, format: str) -> bytes:
-        """Give the page as bytes."""
-        return self.html.encode()
-
-    def _repr_html_(self) -> str:
-        return frame_page(self.html, "Report of a checkpoint", 800)
-
-    def __repr__(self) -> str:
-        return f"Report({self.contents.model!r}: {', '.join(self.tables)})"

@@ -6,9 +6,10 @@ import shlex
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from xml.etree import ElementTree
 
 from markupsafe import Markup
@@ -18,7 +19,7 @@ from attnprobe.reports.charts.draw import draw_picture, list_kinds
 from attnprobe.reports.charts.figures import FIGURES
 from attnprobe.reports.columns import DrawingRequest, name_measure
 from attnprobe.reports.findings import state_finding
-from attnprobe.reports.page import embed_bytes, embed_json, render_page
+from attnprobe.reports.page import embed_bytes, embed_json, frame_page, render_page
 from attnprobe.reports.profile import join_beside_profile, read_profile
 from attnprobe.reports.report import text
 from attnprobe.reports.report.contents import GROUPS, OF_GOLD, OTHER, Contents
@@ -26,6 +27,7 @@ from attnprobe.reports.report.text import Head, Heads, read_heads
 from attnprobe.reports.theme import THEMES
 from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
 from attnprobe.table.cells import clean
+from attnprobe.table.destination import Saveable
 from attnprobe.table.sequence import SequenceAttention
 from attnprobe.table.table import HeadTable
 
@@ -286,3 +288,32 @@ def _shorten(label: str, kind: str) -> str:
     values = {name: value for name, _, value in parts if value not in ("", "null") and name not in hidden}
     error = values.pop("standard error", None) or values.pop("value error", None)
     return " ± ".join(filter(None, [", ".join(list(values.values())[:3]), error]))
+
+
+@dataclass(frozen=True, repr=False)
+class Report(Saveable):
+    """One page about a checkpoint, in one file that needs no network."""
+
+    endings: ClassVar[Sequence[str]] = ("html",)
+
+    contents: Contents = field(repr=False)
+
+    @property
+    def tables(self) -> Mapping[str, HeadTable]:
+        """The tables of the report, by name; ``tables["census"].to_pandas()`` is a DataFrame."""
+        return self.contents.every
+
+    @cached_property
+    def html(self) -> str:
+        """The page."""
+        return write_page(self.contents)
+
+    def rendered(self, format: str) -> bytes:
+        """Give the page as bytes."""
+        return self.html.encode()
+
+    def _repr_html_(self) -> str:
+        return frame_page(self.html, "Report of a checkpoint", 800)
+
+    def __repr__(self) -> str:
+        return f"Report({self.contents.model!r}: {', '.join(self.tables)})"
