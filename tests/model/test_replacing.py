@@ -197,7 +197,7 @@ def test_physically_pruned_heads(tiny: Tiny, tmp_path: Path):
     architecture = inspect(pruned)
     assert architecture.computed_heads == ((1, 2, 3), (0, 1, 3), (0, 1, 2, 3))
     given = {"input_ids": torch.randint(5, 60, (2, 9), generator=torch.Generator().manual_seed(3))}
-    with gate_attention(pruned.body, architecture.way, architecture.sites, architecture.computed_heads) as gates:
+    with architecture.gate(pruned.body) as gates:
         with gates.record_outputs() as outputs:
             untouched = pruned.forward(given)
         gates.set(torch.zeros(1, 3, 4))
