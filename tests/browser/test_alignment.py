@@ -24,7 +24,7 @@ def opened(visit, saved, tmp_path):
         view = attnprobe.view(saved(name), TEXT, alignment=LINE, **GIVEN[name])
         seen = visit(view.save(tmp_path / "view.html", overwrite=True), **options)
         drawn(seen.page)
-        return seen, next(one for one in view.seen.maps if one.alignment is not None)
+        return seen, next(one for one in view.sequence.maps if one.alignment is not None)
 
     return open_page
 

@@ -99,7 +99,7 @@ def test_a_sentence_shows_where_a_head_looks(opened, made):
     page = seen.page
     page.select_option("#choose", "7")
     chosen(page, 7)
-    first, maps = page.locator(".sentence").first, made.contents.seen[0].maps[0]
+    first, maps = page.locator(".sentence").first, made.contents.sentences[0].maps[0]
     first.locator(".from button").nth(1).click()
     row = maps.rows[1, 3, 1]
     said = first.locator(".readout").inner_text()

@@ -58,14 +58,14 @@ def test_the_page_shows_the_numbers_of_every_head(opened, saved):
     for layer in range(3):
         for head in range(5):
             choose(seen.page, layer, head)
-            expected = rows[layer, head] if head < 4 else view.seen.maps[0].rolled[layer]
+            expected = rows[layer, head] if head < 4 else view.sequence.maps[0].rolled[layer]
             for query in range(length):
                 np.testing.assert_allclose(numbers(seen.page, query, length), expected[query], atol=5.1e-5)
     assert seen.page.inner_text("#title") == "Rollout up to layer 2"
     seen.page.check("#words")
     drawn(seen.page, words=True)
     choose(seen.page, 1, 2)
-    words = view.seen.maps[0].queries.words
+    words = view.sequence.maps[0].queries.words
     expected = group_tokens(rows[1, 2], words, words)
     for query in range(len(expected)):
         np.testing.assert_allclose(numbers(seen.page, query, len(expected)), expected[query], atol=1e-3)

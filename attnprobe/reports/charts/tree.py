@@ -12,8 +12,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.reports.charts.figure import Drawing, Figure
-from attnprobe.reports.charts.marks import (
+from attnprobe.reports.charts.channels import (
     BESIDE,
     amend,
     colour_by_layer,
@@ -24,6 +23,7 @@ from attnprobe.reports.charts.marks import (
     sort_rows,
     wrap_words,
 )
+from attnprobe.reports.charts.figure import Drawing, Figure
 from attnprobe.reports.columns import DrawingRequest, sort_labels
 from attnprobe.reports.pairs import Clusters, cluster_heads, read_distances
 from attnprobe.reports.scales import fit_scale

@@ -73,7 +73,7 @@ def test_a_picture_is_drawn_and_has_the_numbers_of_its_table(kind, monkeypatch):
     assert drawn.kind == kind
     assert " ".join(spec["title"]["text"]) == table.title or kind == "atlas"
     drawn.chart.to_dict()
-    assert drawn.rendered("svg").startswith(b"<svg")
+    assert drawn.render("svg").startswith(b"<svg")
     json.dumps(spec, allow_nan=False)
     if kind in FIELDS:
         fields = FIELDS[kind]
@@ -152,7 +152,7 @@ def test_hostile_names_are_text(kind):
         columns.append(Column(column.name, mean, column.role, column.headline, mean))
     drawn = draw_picture([HeadTable(HOSTILE[0], columns, data)], kind)
     assert not [name for name in list_field_names(drawn.spec) if "alert" in name or "example" in name]
-    svg = drawn.rendered("svg").decode()
+    svg = drawn.render("svg").decode()
     assert not any(one in svg for one in ("<script", "<img", "\u202e", "\x1b", 'href="http'))
 
 
@@ -161,4 +161,4 @@ def test_a_column_of_any_name_is_drawn():
         table = tables.of_heads(name, layers=1, heads=2)
         drawn = draw_picture([table])
         assert [row["value"] for row in rows_of(drawn.spec)] == table.data[name]
-        assert drawn.rendered("svg").startswith(b"<svg")
+        assert drawn.render("svg").startswith(b"<svg")

@@ -7,7 +7,7 @@ import pytest
 import report_tables as tables
 
 from attnprobe.reports.report.page import draw_tables, write_page
-from attnprobe.reports.report.text import collect_heads
+from attnprobe.reports.report.summary import collect_heads
 
 LAYERS, HEADS = 4, 6
 
