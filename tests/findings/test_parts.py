@@ -16,8 +16,13 @@ def read_part(number, of=100, dataset=FILE, **chosen):
     return ReadParts.read(dataset, {"part": f"{number}/{of}", **chosen})
 
 
-def numbers(table):
-    return {name: cells for name, cells in table.data.items() if name not in {"model", "dataset"}}
+def assert_same_numbers(table, whole):
+    for name in whole.data.keys() - {"model", "dataset"}:
+        cells = whole.data[name]
+        if np.array(cells).dtype.kind == "f":
+            np.testing.assert_allclose(table.data[name], cells, rtol=1e-5, atol=1e-9, err_msg=name)
+        else:
+            assert table.data[name] == cells, name
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +58,7 @@ class TestTables:
         parts = [ask(files, f"{number}/2") for number in (2, 1)]
         table = attnprobe.merge(parts)
         assert not any("missing" in note or "count twice" in note for note in table.notes)
-        for name, cells in numbers(whole).items():
-            if np.array(cells).dtype.kind == "f":
-                np.testing.assert_allclose(table.data[name], cells, rtol=1e-5, atol=1e-9, err_msg=name)
-            else:
-                assert table.data[name] == cells, name
+        assert_same_numbers(table, whole)
 
     def test_what_is_missing_is_said_and_can_come_later(self, files, tmp_path):
         file = files / "a.txt"
@@ -69,8 +70,8 @@ class TestTables:
             **dict.fromkeys(("limit", "sample", "sample_seed")),
         }
         assert "part" not in table.provenance["options"]
-        attnprobe.merge(parts).save(tmp_path / "some.csv")
-        later = attnprobe.merge([tmp_path / "some.csv", attnprobe.entropy("demo", file, part="2/5")])
+        attnprobe.merge(parts).save(tmp_path / "parts.csv")
+        later = attnprobe.merge([tmp_path / "parts.csv", attnprobe.entropy("demo", file, part="2/5")])
         assert "Part 5 of 5 of a.txt is missing." in later.notes
         with pytest.raises(AttnprobeError, match=r"both hold part 3 of 5 of a\.txt, which would count twice"):
             attnprobe.merge([later, parts[1]])

@@ -34,8 +34,8 @@ def test_a_map_and_its_title_mark_the_same_heads():
     table = HeadTable("t", [Column(name, role=role) for name, role in roles.items()], data)
     marked = [row for row, sign in enumerate(find_significant(table, table.column("delta")).signs) if sign]
     assert marked == [1]
-    said = "1 of 72 significant; strongest L0 H1, 0.36 \u00b1 0.10"
-    assert state_finding(table, table.column("delta")) == said
+    finding = "1 of 72 significant; strongest L0 H1, 0.36 \u00b1 0.10"
+    assert state_finding(table, table.column("delta")) == finding
 
 
 def test_the_interval_of_a_picture_is_that_of_its_documents():

@@ -54,8 +54,8 @@ def check_notes(tables: Sequence[tuple[str, HeadTable]], sequence: SequenceAtten
             if not kept <= heads <= every:
                 raise DataError(
                     f"{name} has {len(heads)} heads of the {maps.kind.value}, and they are not the "
-                    f"{len(maps.layers)} x {maps.rows.shape[1]} heads of {clean(sequence.model)}; give a census "
-                    "of this model."
+                    f"{len(maps.layers)} x {maps.rows.shape[1]} heads of {clean(sequence.model)}; give a "
+                    "census of this model."
                 )
     return [table for _, table in tables]
 
