@@ -44,8 +44,8 @@ def over_longest(values: Tensor, layout: Layout) -> Tensor:
 
     It goes from 0 to 1, and is undefined for n = 1, as for the first query in causal attention.
     """
-    keys = layout.visible.to(values.dtype)[:, None]
-    return mean_over_queries((values / keys.log()).where(keys > 1, nan), layout)
+    keys = layout.visible
+    return mean_over_queries(values / keys.to(values.dtype).log()[:, None], layout, keys > 1)
 
 
 def of_first_query(values: Tensor, layout: Layout) -> Tensor:

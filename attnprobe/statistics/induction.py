@@ -62,7 +62,7 @@ def copying(block: AttentionBlock) -> Tensor:
 
 def of_ordinary(values: Tensor, layout: Layout) -> Tensor:
     """Average over the queries that are ordinary tokens."""
-    return mean_over_queries(values.where((layout.queries.order >= 0)[:, None], nan), layout)
+    return mean_over_queries(values, layout, layout.queries.order >= 0)
 
 
 _define = partial(Statistic, family=FAMILY, headline=True)

@@ -1,4 +1,4 @@
-"""What a statistic is: one number about every head, and all there is to say about it; and asking one."""
+"""A statistic: one number about every head, and all there is to say about it."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """Statistics that belong together: those of the command of that ``name``, or of ``commands``.
+    """Statistics that belong together."""
 
-    The census can't measure those of ``commands``, and measures others where they are named, or also
-    ``by_default``. ``order`` is their place among its columns.
-    """
-
-    name: str
+    name: str  # also that of their command
     title: str
-    order: int
-    commands: tuple[str, ...] = ()
-    by_default: bool = True
+    order: int  # among the columns of the census
+    commands: tuple[str, ...] = ()  # that alone measure them, instead of the census
+    by_default: bool = True  # whether the census measures them where nothing is named
 
 
 #: Statistics that come from outside of this package.
 OTHER = Family("other", "statistics of heads", 99)
 
 
-def mean_over_queries(values: Tensor, layout: Layout) -> Tensor:
-    """Average (batch, head, query) over the queries that count and for which it is defined; NaN for none."""
+def mean_over_queries(values: Tensor, layout: Layout, where: Tensor | None = None) -> Tensor:
+    """Average (batch, head, query) over the queries that count and for which it is defined; NaN for none.
+
+    Only queries count that are true in ``where``, (batch, query) or (batch, 1), if it is given.
+    """
+    if where is not None:
+        values = values.where(where[:, None], nan)
     queries = layout.queries
     if queries.all_asking:
         means = values.mean(-1)
@@ -53,9 +54,9 @@ def mean_over_queries(values: Tensor, layout: Layout) -> Tensor:
     return values.where(queries.asking[:, None], nan).nanmean(-1)
 
 
-def mean_where(hit: Tensor, values: Tensor, layout: Layout) -> Tensor:
-    """Average a yes-or-no (batch, head, query) over the queries where ``values`` is defined."""
-    return mean_over_queries(hit.to(values.dtype).where(~values.isnan(), nan), layout)
+def share_of_hits(hits: Tensor, peaks: Tensor, layout: Layout, where: Tensor | None = None) -> Tensor:
+    """Give the share of queries whose peak is a hit, boolean (batch, head, query), of those with a peak."""
+    return mean_over_queries(hits.to(peaks.dtype).where(~peaks.isnan(), nan), layout, where)
 
 
 def peak(block: AttentionBlock) -> Tensor:
