@@ -1,4 +1,4 @@
-"""What tells the role or the pattern of a head: attention beyond uniform attention, in texts of any length."""
+"""What tells the role or pattern of a head: attention beyond uniform attention, in texts of any length."""
 
 from __future__ import annotations
 
