@@ -152,7 +152,7 @@ class TableRun:
             "sums": pack(self.measurement.arrays()),
             "beside": {one.name: others[name]["texts"] for name in others for one in self.measured[name]},
         }
-        about = of.places, of.removed, self.notes, of.lacking
+        about = of.places, of.removed, self.notes, of.absent
         return Labels(self.checkpoint.name, request.dataset, record, *about)
 
     @property
