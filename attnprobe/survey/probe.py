@@ -94,7 +94,7 @@ def probe_checkpoint(
         labels = Labels(
             checkpoint.name, dataset, {**record, **facts}, architecture.places, removed=architecture.removed
         )
-        heads = [(layer, head) for layer, head in np.argwhere(architecture.standing).tolist()]
+        heads = [(layer, head) for layer, head in np.argwhere(architecture.kept).tolist()]
         same, _, certain = np.sum([batch.left_out for batch in data.corpus.batches], 0).tolist()
         left_out = {"both ends of the link have the same tokens": same, "every candidate is right": certain}
         for reason, number in left_out.items():
