@@ -69,7 +69,7 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
         ([" ", "-o", "view.html"], "The text is blank"),
         ([TEXT, "--head", "1", "-o", "view.html"], "--head needs the --layer"),
         ([TEXT, "--layer", "1", "-o", "view.html"], "--layer needs a --head; or --rollout"),
-        ([TEXT, "--layer", "1", "--role", "next", "-o", "view.html"], "--role names a head, and so does"),
+        ([TEXT, "--layer", "1", "--head", "0", "--role", "x", "-o", "view.html"], "--role names a head, and"),
         ([TEXT, "--target", TEXT, "--alignment", " ", "-o", "view.html"], "The alignment is blank"),
         (["dog.png", "--target", TEXT, "-o", "view.html"], "The file of image has no second text"),
         ([TEXT, "--theme", "dark", "-o", "view.html"], "leave out --theme, or write an .svg, .png or .pdf"),
