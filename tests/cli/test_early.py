@@ -107,6 +107,7 @@ REFUSED = {
     "importance demo --nodes 3": "--nodes is for --method ig",
     "ablate demo --draws 8": "--draws is for --with resample",
     "importance demo --method ig --nodes 0": "--nodes must be at least 1",
+    "patch demo -d in.txt": "in.txt holds texts, not pairs of them",
     "prune demo --by gradient-signed": "gradient-signed has a sign",
     "prune demo --by gradient,fisher": "There is no criterion 'gradient,fisher'",
     "prune demo --step 2": "--step must be at most 1",
