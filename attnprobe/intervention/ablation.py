@@ -12,7 +12,7 @@ from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.replacing import Replacing, build_replacing
 from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import TaskData, TaskSession, build_metric
-from attnprobe.intervention.trials import AblationRun, cut_single_heads, keep_single_heads, run_trials
+from attnprobe.intervention.trials import AblationRun, keep_each_head, mask_each_head, run_trials
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import Correction, Estimate, adjust
@@ -110,7 +110,7 @@ def tabulate_ablation(
     """Tabulate ablation over the examples of a task."""
     shape, kept = data.model.shape, data.model.architecture.standing
     by_example = find_example_score(data, metric)
-    masks = compress((keep_single_heads if keep_one else cut_single_heads)(*shape), kept.ravel())
+    masks = compress((keep_each_head if keep_one else mask_each_head)(*shape), kept.ravel())
     needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))
     run = run_trials(data, [*masks], [*needs], "ablating", replacing)
     scored = ScoreDeltas.of(metric, run)

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import ModelError
 from attnprobe.intervention.objectives.embeddings import RelatedTexts
-from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.objectives.objective import Answer, check_finite
 from attnprobe.intervention.request import Method
 from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import HeadMask, close_gates, collect_answers
@@ -82,16 +81,12 @@ def sum_attributions(
     ``mask`` says which heads are on, and ``question`` what else the numbers depend on. Numbers that are NaN
     or infinite are refused, and weights that are quantised so that there is no derivative.
     """
-    halving, checkpoint = Halving(), data.model.checkpoint
-    refuse_gradients(checkpoint)
+    halving = Halving()
+    refuse_gradients(data.model.checkpoint)
 
     def attribute_batch(batch: Batch) -> Any:
         values = torch.cat(halving.run(batch, attribute))
-        if not bool(torch.isfinite(values).all()):
-            raise ModelError(
-                f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look at its "
-                "weights."
-            )
+        check_finite(values, data.model.checkpoint, "gradients")
         return sums.of(values.cpu().double().numpy(), batch.clusters, batch.documents)
 
     return data.total(

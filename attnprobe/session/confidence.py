@@ -1,8 +1,5 @@
 """Importance by attention alone: the mean of a head's largest weight, which needs no task."""
 
-from functools import reduce
-from operator import add
-
 import numpy as np
 
 from attnprobe.corpus.batch import Batch
@@ -46,7 +43,7 @@ def measure_confidence(session: TaskSession) -> HeadTable:
         sums = run.total(
             _CONFIDENCE,
             corpus.batches,
-            lambda batch: reduce(add, evaluator.halving.run(batch, sum_part)),
+            lambda batch: evaluator.halving.total(batch, sum_part),
             Attributions.from_arrays,
             workers=corpus.workers,
             thread_context=evaluator.thread_context,

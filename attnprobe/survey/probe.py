@@ -6,8 +6,7 @@ One pass keeps attention between words; probes are fitted to it, and compared wi
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from operator import add
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -131,7 +130,7 @@ def _read_words(
         return run.total(
             "reading words",
             corpus.batches,
-            lambda batch: reduce(add, evaluator.halving.run(batch, read)),
+            lambda batch: evaluator.halving.total(batch, read),
             AskedCorpus.from_arrays,
             workers=corpus.workers,
             thread_context=evaluator.thread_context,

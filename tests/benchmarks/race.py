@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import BertForMaskedLM
 
 from attnprobe.intervention.gradient import gradient_importance
-from attnprobe.intervention.trials import cut_single_heads, run_trials
+from attnprobe.intervention.trials import mask_each_head, run_trials
 from attnprobe.statistics import census_statistics, select_statistics
 
 TINY = 1e-12
@@ -55,7 +55,7 @@ def _interventions(case: Case, *, quick: bool) -> Iterator[Figure]:
     batch = next(iter(data.corpus.batches))
     bare = partial(data.model.checkpoint.forward, batch.inputs)
     labels = torch.tensor([int(member) % 2 for member in batch.members])
-    trials = cut_single_heads(*data.model.shape)
+    trials = mask_each_head(*data.model.shape)
     ways: dict[str, tuple[Callable[[], object], int]] = {
         "attnprobe importance": (partial(gradient_importance, data), 1),
         "importance by gates on the output projection": (

@@ -13,7 +13,7 @@ from torch.nn.functional import cosine_similarity
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import CLUSTER, count_ngrams
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
+from attnprobe.intervention.trials import keep_each_head, mask_each_head, run_trials
 from attnprobe.model.check.gates import Gating
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
@@ -47,9 +47,9 @@ ARBITRARY = [
     without((2, 0), (0, 0), (1, 0)),
 ]
 SOME = [
-    *cut_single_heads(*SHAPE)[::5],
-    keep_single_heads(*SHAPE)[1],
-    keep_single_heads(*SHAPE)[10],
+    *mask_each_head(*SHAPE)[::5],
+    keep_each_head(*SHAPE)[1],
+    keep_each_head(*SHAPE)[10],
     *ARBITRARY,
 ]
 
@@ -180,5 +180,5 @@ def test_nan(headed: Headed, documents: Any, benched: Any, monkeypatch: pytest.M
             return Answer(right(batch).loss / 0)
 
         monkeypatch.setattr(bench.objective, "answer", spoilt)
-        with pytest.raises(AttnprobeError, match="gives a NaN or infinite classification loss; try --dtype"):
+        with pytest.raises(AttnprobeError, match="gives NaN or infinite classification losses; try --dtype"):
             run_trials(bench, [], ("loss",))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.corpus.document import Label
-from attnprobe.errors import DataError
+from attnprobe.errors import DataError, ModelError
 from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
@@ -152,6 +152,14 @@ class Objective(ABC):
 def list_labels(corpus: Corpus) -> list[Label]:
     """List the label of each example."""
     return [corpus.batches.labels[example] for example in range(corpus.sequences)]
+
+
+def check_finite(values: Tensor, checkpoint: Checkpoint, what: str) -> None:
+    """Refuse a model that gives NaN or infinity; ``what`` the values are is a plural noun."""
+    if not bool(torch.isfinite(values).all()):
+        raise ModelError(
+            f"{checkpoint.name} gives NaN or infinite {what}; try --dtype float32, or look at its weights."
+        )
 
 
 def upcast(values: Tensor) -> Tensor:
