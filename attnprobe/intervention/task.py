@@ -22,7 +22,7 @@ from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.gates import Gating, check_gates, check_relevance
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.gates import Gates, freeze_weights, gate_attention
-from attnprobe.run.corpus import Corpus, record_provenance
+from attnprobe.run.corpus import Corpus, label_heads, record_provenance
 from attnprobe.run.examples import LabelledExamples, split_examples
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Restore, Run, Work, Workers, open_run
@@ -47,7 +47,6 @@ class TaskModel:
     architecture: Architecture
     gating: Gating
     objective: str
-    options: TaskOptions
     conservation: str = ""
 
     @property
@@ -92,7 +91,6 @@ class TaskData:
     corpus: Corpus
     objective: Objective
     run: Run
-    workers: Workers
     name: str = ""
     dataset: str = ""
     record: dict[str, Any] = field(default_factory=dict)
@@ -101,20 +99,12 @@ class TaskData:
         """Add up what ``work`` gives for every batch; see ``Run.total``."""
         stage = f"{name}, {self.name}" if self.name else name
         # The model itself keeps the state of generation, which threads can't share.
-        workers = self.workers if self.objective.resumable else Workers()
+        workers = self.corpus.workers if self.objective.resumable else Workers()
         return self.run.total(stage, self.corpus.batches, work, restore, workers=workers, **options)
 
     def labels(self) -> Labels:
         """Make the labels and the provenance of a table of these examples."""
-        architecture = self.model.architecture
-        return Labels(
-            self.model.checkpoint.name,
-            self.dataset,
-            self.record,
-            architecture.places,
-            removed=architecture.removed,
-            tied=architecture.lacking,
-        )
+        return label_heads(self.model.checkpoint, self.model.architecture, self.dataset, self.record)
 
     @property
     def documents(self) -> NDArray[np.int64]:
@@ -158,7 +148,7 @@ class TaskSession:
             checkpoint = replace(checkpoint, encoder_only=True)
         checkpoint, _, architecture = examine_part(checkpoint, (), progress)
         gating = check_gates(checkpoint, architecture)
-        return TaskModel(checkpoint, architecture, gating, objective, self.task).check_methods(methods)
+        return TaskModel(checkpoint, architecture, gating, objective).check_methods(methods)
 
     def choose_by_labels(self, methods: Collection[str] = ()) -> tuple[TaskModel, Documents]:
         """Choose the checkpoint by the labels of the texts; return it and the texts."""
@@ -211,25 +201,18 @@ class TaskSession:
                 facts["examples"] = len(objective.list_documents(corpus.batches))
             if model.conservation:
                 facts |= {"explained": objective.explains, "relevance": model.conservation}
+            record = self.record_task(model, corpus, options, **facts)
             with freeze_weights(checkpoint):
-                yield self.make_data(model, corpus, objective, run, options, name, **facts)
+                yield TaskData(model, corpus, objective, run, name, self.source.name, record)
 
-    def make_data(
-        self,
-        model: TaskModel,
-        corpus: Corpus,
-        objective: Objective,
-        run: Run,
-        options: CorpusOptions,
-        name: str = "",
-        **facts: Any,
-    ) -> TaskData:
-        """Put a task and its examples together, with the record of both, to which ``facts`` are added."""
-        record = record_provenance(model.checkpoint, model.architecture, corpus, options)
+    def record_task(
+        self, model: TaskModel, corpus: Corpus, options: CorpusOptions, **facts: Any
+    ) -> dict[str, Any]:
+        """Record a task, with further ``facts``, and the texts that it is scored on."""
         head = model.checkpoint.head.name if model.checkpoint.head else None
-        task = {"objective": objective.name, "head": head, "gates": model.gating.evidence, **facts}
-        record |= {"task": task, **self.facts}
-        return TaskData(model, corpus, objective, run, corpus.workers, name, self.source.name, record)
+        task = {"objective": model.objective, "head": head, "gates": model.gating.evidence, **facts}
+        record = record_provenance(model.checkpoint, model.architecture, corpus, options)
+        return {**record, "task": task, **self.facts}
 
     def find_metric(self, model: TaskModel) -> str:
         """Check the metric that --metric names, or choose the usual one of the task."""

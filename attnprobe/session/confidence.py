@@ -6,12 +6,11 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.gradient import Attributions
 from attnprobe.intervention.importance import tabulate_attributions
 from attnprobe.intervention.task import TaskSession
-from attnprobe.run.corpus import record_provenance
+from attnprobe.run.corpus import label_heads, record_provenance
 from attnprobe.run.passes import open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.statistics import all_statistics
 from attnprobe.survey.measure import open_evaluator
-from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
 
 _CONFIDENCE = "confidence"
@@ -49,12 +48,5 @@ def measure_confidence(session: TaskSession) -> HeadTable:
             thread_context=evaluator.thread_context,
         )
         record = record_provenance(checkpoint, architecture, corpus, options)
-    labels = Labels(
-        checkpoint.name,
-        source.name,
-        record | session.facts,
-        architecture.places,
-        removed=architecture.removed,
-        tied=architecture.lacking,
-    )
+    labels = label_heads(checkpoint, architecture, source.name, record | session.facts)
     return tabulate_attributions(sums, "none", _CONFIDENCE, labels)

@@ -19,7 +19,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import DataError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.corpus import Corpus, record_provenance
+from attnprobe.run.corpus import Corpus, label_heads, record_provenance
 from attnprobe.run.examples import Documents
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
@@ -90,9 +90,7 @@ def probe_checkpoint(
                 f"All links of {dataset} are of one document, and a probe is fitted to some documents and "
                 "scored on others; give more documents."
             )
-        labels = Labels(
-            checkpoint.name, dataset, {**record, **facts}, architecture.places, removed=architecture.removed
-        )
+        labels = label_heads(checkpoint, architecture, dataset, {**record, **facts})
         heads = [(layer, head) for layer, head in np.argwhere(architecture.standing).tolist()]
         same, _, certain = np.sum([batch.left_out for batch in data.corpus.batches], 0).tolist()
         left_out = {"both ends of the link have the same tokens": same, "every candidate is right": certain}

@@ -13,6 +13,7 @@ from torch.nn.functional import cosine_similarity
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import CLUSTER, count_ngrams
 from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.trials import keep_each_head, mask_each_head, run_trials
 from attnprobe.model.check.gates import Gating
 from attnprobe.model.checkpoint import Checkpoint
@@ -115,7 +116,7 @@ def test_heads_off_by_hand(
     for cut, outcome in zip(SOME, found.masked, strict=True):
         by_hand = replace(checkpoint, model=cut_by_hand(checkpoint.model, cut))
         model = replace(bench.model, checkpoint=by_hand)  # all its heads off would do nothing to check
-        session = sessions(by_hand, bench.model.options, CorpusOptions(batch_tokens=1))
+        session = sessions(by_hand, TaskOptions(kind), CorpusOptions(batch_tokens=1))
         with session.bind(model, some, Run()) as cut_bench:
             expected = run_trials(cut_bench, [], needs).untouched
         for one in needs:

@@ -116,8 +116,9 @@ def bind_pairs(
         assert isinstance(corpus, ContrastCorpus)
         objective = measure(checkpoint, corpus.readouts, corpus.targets)
         facts = {"measure": objective.described, "pairs": corpus.counts}
+        record = session.record_task(model, corpus, options, **facts)
         with freeze_weights(checkpoint):
-            yield session.make_data(model, corpus, objective, run, options, **facts)
+            yield TaskData(model, corpus, objective, run, "", session.source.name, record)
 
 
 def tabulate_patching(
