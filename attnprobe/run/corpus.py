@@ -189,7 +189,7 @@ def label_heads(
     checkpoint: Checkpoint, architecture: Architecture, dataset: str, record: Mapping[str, Any]
 ) -> Labels:
     """Make the labels and the provenance of a table of heads."""
-    removed, tied = architecture.removed, architecture.lacking
+    removed, tied = architecture.removed, architecture.absent
     return Labels(checkpoint.name, dataset, record, architecture.places, removed, tied=tied)
 
 

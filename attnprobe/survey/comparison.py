@@ -226,7 +226,7 @@ def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[
 
 
 def describe_heads(architecture: Architecture) -> HeadGrid:
-    kept = [tuple(map(int, np.flatnonzero(layer))) for layer in architecture.standing]
+    kept = [tuple(map(int, np.flatnonzero(layer))) for layer in architecture.kept]
     return HeadGrid(architecture.places, architecture.kinds, architecture.heads, kept)
 
 

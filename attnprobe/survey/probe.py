@@ -91,7 +91,7 @@ def probe_checkpoint(
                 "scored on others; give more documents."
             )
         labels = label_heads(checkpoint, architecture, dataset, {**record, **facts})
-        heads = [(layer, head) for layer, head in np.argwhere(architecture.standing).tolist()]
+        heads = [(layer, head) for layer, head in np.argwhere(architecture.kept).tolist()]
         same, _, certain = np.sum([batch.left_out for batch in data.corpus.batches], 0).tolist()
         left_out = {"both ends of the link have the same tokens": same, "every candidate is right": certain}
         for reason, number in left_out.items():

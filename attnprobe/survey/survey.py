@@ -154,7 +154,7 @@ class TableRun:
                 one.name: corpus["texts"] for name, corpus in others.items() for one in self.measured[name]
             },
         }
-        about = of.places, of.removed, self.notes, of.lacking
+        about = of.places, of.removed, self.notes, of.absent
         return Labels(self.checkpoint.name, request.dataset, record, *about)
 
     @property
