@@ -108,7 +108,7 @@ def tabulate_ablation(
     correction: Correction = "holm",
 ) -> HeadTable:
     """Tabulate ablation over the examples of a task."""
-    shape, kept = data.model.shape, data.model.architecture.standing
+    shape, kept = data.model.shape, data.model.architecture.kept
     by_example = find_example_score(data, metric)
     masks = compress((keep_single_heads if keep_one else cut_single_heads)(*shape), kept.ravel())
     needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))

@@ -21,7 +21,7 @@ from attnprobe.intervention.request import Documents, TaskOptions, check_metric,
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.gates import Gating, check_gates, check_relevance
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.reading.gates import Gates, freeze_weights, gate_attention
+from attnprobe.model.reading.gates import Gates, freeze_weights
 from attnprobe.run.corpus import Corpus, record_provenance
 from attnprobe.run.examples import LabelledExamples, split_examples
 from attnprobe.run.options import CorpusOptions
@@ -76,9 +76,7 @@ class TaskModel:
 
     def gate(self) -> AbstractContextManager[Gates]:
         """Put gates on the heads, and yield them, open."""
-        architecture = self.architecture
-        way, sites, present = architecture.way, architecture.sites, architecture.present
-        return gate_attention(self.checkpoint.body, way, sites, present)
+        return self.architecture.gate(self.checkpoint.body)
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ class TaskData:
             self.record,
             architecture.places,
             removed=architecture.removed,
-            tied=architecture.lacking,
+            tied=architecture.absent,
         )
 
     @property

@@ -58,6 +58,6 @@ def measure_confidence(session: TaskSession) -> HeadTable:
         record | session.facts,
         architecture.places,
         removed=architecture.removed,
-        tied=architecture.lacking,
+        tied=architecture.absent,
     )
     return tabulate_attributions(sums, "none", _CONFIDENCE, labels)

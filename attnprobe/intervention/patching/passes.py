@@ -73,7 +73,7 @@ class PatchedPairs(Sum):
 def measure_pairs(data: TaskData, plan: PatchPlan, *, fast: bool = False, top: int = 10) -> PatchedPairs:
     """Measure the effect of every head on every pair, or of the ``top`` ones by attribution."""
     model, batches = data.model, data.corpus.batches
-    every = model.architecture.standing
+    every = model.architecture.kept
     if plan.positions:
         every = np.repeat(every[..., None], int(batches.longer[batches.members].max()), -1)
     if not fast:
@@ -109,7 +109,7 @@ def patch_pairs(
     checkpoint, architecture, resumes = model.checkpoint, model.architecture, model.gating.replays
     if attribute:
         refuse_gradients(checkpoint)
-    heads = architecture.present or [range(model.shape[1])] * model.shape[0]
+    heads = architecture.computed_heads or [range(model.shape[1])] * model.shape[0]
     with model.gate() as gates:
         replay = BatchReplay(checkpoint.body, gates)
 
