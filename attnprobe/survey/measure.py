@@ -94,7 +94,7 @@ class Evaluator:
 def sum_values(
     values: Values, kinds: Mapping[str, Any], constants: Mapping[str, Sum], batch: Batch
 ) -> Measurement:
-    """Sum up what was found in each sequence of a batch, (sequence, ...), and in each group of documents."""
+    """Sum up the values of a batch, (sequence, ...), over all sequences and over each group of documents."""
     documents, by_group = batch.names, batch.groups
 
     def sum_up(members: Ints, clusters: Ints | None, group: str | None = None) -> Measurement:
@@ -120,7 +120,7 @@ def sum_values(
 def measure_parameters(
     checkpoint: Checkpoint, architecture: Architecture, statistics: Sequence[Statistic]
 ) -> dict[str, Constant]:
-    """Ask the statistics that are about weights, (layer, head); NaN where the weights can't be told."""
+    """Evaluate the statistics of weights, (layer, head); NaN where the weights can't be told."""
     asking = [one for one in statistics if one.scope == "parameters"]
     values = {one.name: np.full(architecture.kept.shape, np.nan) for one in asking}
     computed = list_computed(architecture.kept)

@@ -1,4 +1,4 @@
-"""What all heads know together: a softmax over candidate words, of weighted attention both ways.
+"""The probe: a softmax over candidate words of the weighted attention of all heads, both ways.
 
 One pass keeps attention between words; probes are fitted to it, and compared with single heads and rules.
 """
@@ -222,7 +222,7 @@ class ProbeData:
         return minimize(compute_loss, start, jac=True, method="L-BFGS-B", options=options).x
 
     def answer(self, weights: Floats, questions: Bools) -> Bools:
-        """Answer some questions by the candidate with the highest score: which rightly."""
+        """Choose the candidate with the highest score for some questions, and tell where it is right."""
         parts = [
             right.gather(1, log_p.argmax(1, keepdim=True))[:, 0].numpy()
             for _, log_p, right in self._score(weights, questions)
@@ -242,11 +242,11 @@ class ProbeData:
             yield from batch.read(np.flatnonzero(which), precision)
 
     def cross_fit(self, folds: int) -> tuple[Bools, Ints]:
-        """Fit to all folds of documents but one, and answer that one: what is right; the folds."""
+        """Answer each fold of documents by a probe fitted to the others; give right answers, and folds."""
         fold = self.document % folds
         hit = self.every
-        for one in range(folds):
-            hit[fold == one] = self.answer(self.fit(fold != one), fold == one)
+        for left_out in range(folds):
+            hit[fold == left_out] = self.answer(self.fit(fold != left_out), fold == left_out)
         return hit, fold
 
     @cached_property
@@ -371,7 +371,7 @@ def tabulate_heads(
 
 
 def _name_way(task: LinkTask, backward: bool) -> str:
-    """Name who attends to whom; of mentions, whose links are asked one way only, the other way round too."""
+    """Name the direction of attention, also backward where a task asks forward only, as of mentions."""
     if not backward:
         return task.forward
     return task.backward or "_to_".join(reversed(task.forward.split("_to_")))
