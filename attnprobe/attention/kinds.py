@@ -51,7 +51,7 @@ class Place:
         return (self.layer,) if self.kind is None else (str(self.kind), self.layer)
 
 
-def list_lacking(counts: Sequence[int]) -> tuple[tuple[int, int], ...]:
+def list_absent_heads(counts: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """List the heads, as layer and head, that a layer of so many heads lacks where another has more."""
     heads = max(counts, default=0)
     return tuple((layer, head) for layer, count in enumerate(counts) for head in range(count, heads))

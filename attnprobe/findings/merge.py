@@ -8,7 +8,7 @@ from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
-from attnprobe.attention.kinds import list_lacking, number_layers
+from attnprobe.attention.kinds import list_absent_heads, number_layers
 from attnprobe.errors import DataError, first_line
 from attnprobe.statistics.registry import all_tabulations, families, find_statistic
 from attnprobe.statistics.statistic import Statistic
@@ -317,7 +317,7 @@ def _make_labels(record: Mapping[str, Any]) -> Labels:
         record,
         number_layers(architecture["kinds"], architecture.get("numbers", ())),
         {(layer, head) for layer, head in architecture.get("removed", ())},
-        tied=list_lacking([min(heads, _MOST_HEADS) for heads in layer_heads[:_MOST_LAYERS]]),
+        tied=list_absent_heads([min(heads, _MOST_HEADS) for heads in layer_heads[:_MOST_LAYERS]]),
     )
 
 

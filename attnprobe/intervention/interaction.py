@@ -35,15 +35,15 @@ def propose_pairs(data: TaskData) -> tuple[list[Head], Floats]:
     Returns:
         The heads that were tried, and the proposed interaction (head, head), 0 on the diagonal.
     """
-    model, standing = data.model, data.model.architecture.standing
-    heads = [(int(layer), int(head)) for layer, head in np.argwhere(standing)]
+    model, kept = data.model, data.model.architecture.kept
+    heads = [(int(layer), int(head)) for layer, head in np.argwhere(kept)]
 
     def average(name: str, *off: Head) -> Floats:
         gates = np.ones(model.shape, bool)
         for head in off:
             gates[head] = False
         derivatives = sum_derivatives(data, lambda answer: answer.loss, name, gates, sums=Moments)
-        return derivatives.average[standing]
+        return derivatives.average[kept]
 
     whole = average("gradients")
     without = [average(f"gradients without {layer}-{head}", (layer, head)) for layer, head in heads]

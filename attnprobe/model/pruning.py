@@ -161,17 +161,17 @@ def save_pruned(
     physical: bool,
     record: Mapping[str, Any],
     overwrite: bool = False,
-    lacking: Collection[tuple[int, int]] = (),
+    absent: Collection[tuple[int, int]] = (),
 ) -> None:
     """Write what ``remove_heads`` made of a checkpoint, with tokenizer and record, whole or not at all.
 
     Weights are stored in the shortest type that holds them exactly, and read back and compared. ``keep`` says
-    which heads stayed (layer, head), ``lacking`` which there never were, ``record`` what else to record.
+    which heads stayed (layer, head), ``absent`` which there never were, ``record`` what else to record.
     """
     target = check_free(folder, overwrite=overwrite)
     facts = {
         "physical": physical,
-        "removed": [head for head in np.argwhere(~keep).tolist() if tuple(head) not in lacking],
+        "removed": [head for head in np.argwhere(~keep).tolist() if tuple(head) not in absent],
         "kept_per_layer": keep.sum(1).tolist(),
     }
     text = json.dumps(facts | dict(record) | facts, indent=2, allow_nan=False) + "\n"

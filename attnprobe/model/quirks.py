@@ -1,7 +1,7 @@
-"""Every fact about one type of model, of transformers 5.23, and the errors of models that can't be read.
+"""All facts about single types of models, of transformers 5.23; and the errors of models that can't be read.
 
-No other file names a type, or what only some types have (``tests/model/test_quirks.py`` looks for them):
-facts are by ``config.model_type`` or by the name under which a model states them.
+No other file names a type or an attribute that only some types have; ``tests/model/test_quirks.py`` sees to
+it.
 """
 
 import re
@@ -17,7 +17,7 @@ from attnprobe.errors import ModelError
 from attnprobe.model.private import keep_children
 
 _NO_MAP = "it has no attention map"
-#: Types that are refused, by what is said of them; all others are tried, and refused if the dry run fails.
+#: Types that are refused, by the reason; all others are tried, and refused if the dry run fails.
 _REASONS = {
     f"{_NO_MAP}; it mixes tokens or weighs each once": "fnet mobilevitv2 mra swiftformer yoso",
     f"{_NO_MAP} over all keys; it attends within blocks": "longt5 pegasus_x reformer",
@@ -35,23 +35,23 @@ _REASONS = {
     ),
 }
 REFUSED = {name: reason for reason, names in _REASONS.items() for name in names.split()}
-#: Models that read an image and a text, but not as one sequence in which a token stands for the image.
+#: Models of images and texts that do not read both as one sequence, with a token in the place of the image.
 NOT_TOGETHER = {"blip", "bridgetower", "flava", "git", "kosmos-2", "layoutlmv3", "mllama", "vilt"}
 NOT_TOGETHER |= {"visual_bert"}
-#: Types that take pad tokens in a text for padding where they are given no mask.
+#: Types that take a pad token in a text for padding, unless they are given a mask.
 GUESS_PADDING = frozenset({"flaubert", "t5gemma", "xlm"})
 
 Inputs = Mapping[str, Tensor]
 
 
 def make_defaults(body: Any, wanted: Collection[str], given: Inputs) -> dict[str, Tensor]:
-    """Make those of the wanted inputs that are not what is read, of what is given."""
+    """Make the wanted inputs that are no text, image or sound, to go with the given ones."""
     made, ids, pixels = {}, given.get("input_ids"), given.get("pixel_values")
-    if "bbox" in wanted and ids is not None:  # where words stand on a page, which text does not say
+    if "bbox" in wanted and ids is not None:  # the places of words on a page
         made["bbox"] = ids.new_zeros(*ids.shape, 4)
     embedding = getattr(getattr(body, "embeddings", None), "patch_embeddings", None)
     patches = getattr(embedding, "num_patches", 0)
-    if "noise" in wanted and pixels is not None and patches:  # by which ViTMAE shuffles them
+    if "noise" in wanted and pixels is not None and patches:  # by which ViTMAE shuffles patches
         order = torch.arange(patches, device=pixels.device, dtype=body.dtype)
         made["noise"] = order.expand(len(pixels), -1)
     if "pixel_attention_mask" in wanted and "spatial_shapes" in given:  # no patch of SigLIP 2 is padding
@@ -77,20 +77,20 @@ PROJECTION = re.compile(
 
 
 def list_stored_layers(config: Any) -> list[int]:
-    """List the stored layer that each layer is: those of ALBERT share the one of their group."""
+    """List the number under which each layer is stored: in ALBERT, that of its group."""
     layers, groups = config.num_hidden_layers, getattr(config, "num_hidden_groups", config.num_hidden_layers)
     return [layer * groups // layers for layer in range(layers)]
 
 
-#: How layers call what belongs to the prediction of several tokens ahead, which nobody loads, and how many.
+#: Names in layers that predict several tokens ahead, which transformers does not load, and of their number.
 AHEAD = re.compile(r"(^|\.)(eh_proj|enorm|hnorm|shared_head|mtp\w*|nextn\w*)(\.|$)")
 AHEAD_COUNTS = ("num_nextn_predict_layers", "num_mtp_modules", "mtp_num_hidden_layers", "num_mtp_layers")
-#: How a configuration names the tokens in front of an image and behind it, where a text needs both.
+#: Where a configuration states the tokens around an image, if a text needs both.
 IMAGE_ENDS = ("vision_start_token_id", "vision_end_token_id")
 
 
 def find_placeholder(config: Any) -> int | None:
-    """Find the id of the token in whose place the model puts the image; None where it states none."""
+    """Find the id of the token that the image replaces; None where the configuration states none."""
     stated = (getattr(config, name, None) for name in ("image_token_id", "image_token_index"))
     return next((token for token in stated if isinstance(token, int)), None)
 
@@ -102,7 +102,7 @@ def reads_both(config: Any) -> bool:
 
 
 def find_sound_window(extractor: Any) -> int | None:
-    """Find the most samples that a feature extractor takes: Whisper's states them, AST's frames of 10 ms."""
+    """Find the most samples that a feature extractor takes. Whisper states samples, AST frames of 10 ms."""
     if isinstance(samples := getattr(extractor, "n_samples", None), int):
         return samples
     frames = getattr(extractor, "max_length", None) if getattr(extractor, "num_mel_bins", None) else None
@@ -112,8 +112,8 @@ def find_sound_window(extractor: Any) -> int | None:
 class UnsupportedModelError(ModelError):
     """The attention of this architecture can't be read, or not yet."""
 
-    def __init__(self, architecture: str, reason: str, lacking: str = "read the attention of") -> None:
-        super().__init__(f"attnprobe can't {lacking} {architecture!r}: {reason}.")
+    def __init__(self, architecture: str, reason: str, action: str = "read the attention of") -> None:
+        super().__init__(f"attnprobe can't {action} {architecture!r}: {reason}.")
         self.architecture, self.reason = architecture, reason
 
 
@@ -130,19 +130,19 @@ def refuse_by_name(model_type: str) -> None:
         raise UnsupportedModelError(model_type, REFUSED[model_type])
 
 
-#: How gpt-oss and its kin give the score of attending to nothing, for each head.
+#: The option by which gpt-oss and its kin pass each head's score of attending to nothing.
 SINKS = "s_aux"
 _FULL = "original_full"
 
 
 def find_window(module: nn.Module) -> int | None:
-    """Read how far a module of Longformer's kind sees to either side; None of any other."""
+    """Read how far a module of Longformer's kind sees to either side; None for any other."""
     width = getattr(module, "one_sided_attn_window_size", None)
     return width if isinstance(width, int) else None
 
 
 def list_reading_warnings(body: nn.Module, inputs: Inputs) -> tuple[str, ...]:
-    """Say what a part by itself lacks: tokens with global attention beside its window, or boxes of words."""
+    """List warnings of a model that is read without its global attention or without the boxes of words."""
     alone = "its sliding window is all that is read: without a task head, no token has global attention"
     unplaced = "it reads pages; without boxes, all words stand in one place"
     windowed = any(find_window(module) is not None for module in body.modules())
@@ -151,7 +151,7 @@ def list_reading_warnings(body: nn.Module, inputs: Inputs) -> tuple[str, ...]:
 
 @contextmanager
 def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
-    """Let a model attend to all keys, from all tokens, inside; yields a warning of what was switched over.
+    """Let all tokens attend to all keys inside; yields a warning if that changed the model.
 
     ViTMAE hides patches, in evaluation mode too; BigBird's attention is block-sparse.
     """
@@ -170,7 +170,7 @@ def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
             for module in switched:
                 undo.callback(keep_children(module))
                 undo.callback(setattr, module, "attention_type", module.attention_type)
-            with torch.random.fork_rng(devices=[]):  # it draws weights, and then takes those it has
+            with torch.random.fork_rng(devices=[]):  # it draws weights before it takes those that it has
                 switch.set_attention_type(_FULL)
             yield (
                 f"its block-sparse attention is switched to full attention ({_FULL}) while it is read, so "
@@ -178,24 +178,28 @@ def force_full_attention(model: nn.Module) -> Iterator[tuple[str, ...]]:
             )
 
 
-#: Types whose windows go through the registry, as if they were sequences; eager attention is tapped.
+#: Types that pass windows to the registry as if they were sequences; their eager attention is tapped instead.
 EAGER = frozenset({"swin"})
 #: Where configurations list what each of their layers is.
 LAYER_KINDS = ("layer_types", "layers_block_type")
 
 
 def has_map(kind: str) -> bool:
-    """Tell a layer with a map by its kind; "hybrid" has one beside a state from token to token."""
+    """Tell by its kind whether a layer has a map; a "hybrid" one has a map beside a recurrent state."""
     keeps_state = any(state in kind for state in ("linear", "lightning", "delta", "recurrent"))
     return kind == "hybrid" or ("attention" in kind and not keeps_state)
 
 
-#: Where a module, or else a configuration, says how wide the keys of a head are.
-HEAD_WIDTHS = ("attention_head_size", "head_dim"), ("head_dim", "d_kv")
+def find_head_width(module: nn.Module, config: Any, heads: int) -> int:
+    """Find the width of a head's keys as its module states it, or else the configuration."""
+    stated = [getattr(module, name, None) for name in ("attention_head_size", "head_dim")]
+    stated += [getattr(config, name, None) for name in ("head_dim", "d_kv")]
+    width = next((width for width in stated if isinstance(width, int)), 0)
+    return width or config.hidden_size // heads
 
 
 def count_stated_layers(config: Any, part: str = "") -> int:
-    """Count the layers that a configuration states, in all or in a "decoder" say; 0 where it does not."""
+    """Count the layers that a configuration states, all or those of a part such as "decoder"; 0 for none."""
     if not part and isinstance(depths := getattr(config, "depths", None), list | tuple):
         return sum(depths[: getattr(config, "num_encoder_blocks", len(depths))])
     names = ["num_hidden_layers", "num_layers"]
@@ -206,23 +210,23 @@ def count_stated_layers(config: Any, part: str = "") -> int:
 
 
 def pick_shown(config: Any, maps: list[Tensor], number: int) -> list[Tensor]:
-    """Pick the maps of which a model gives its own: Swin, of the last layer of each stage."""
+    """Pick the maps that a model returns itself: Swin, those of the last layer of each stage."""
     depths = getattr(config, "depths", ())
     staged = number == len(depths) < len(maps) == sum(depths)
     return [maps[layer - 1] for layer in accumulate(depths)] if staged else maps
 
 
 def take_outputs(given: Any) -> Any:
-    """Take what the text gave out of what BLIP-2 gives, which is that of each part."""
+    """Take the output for the text out of BLIP-2's, which has one for each part."""
     return getattr(given, "language_model_outputs", given)
 
 
 def is_stretched(module: nn.Module) -> bool:
-    """Tell a module whose rotary embeddings change with the length of what they are given."""
+    """Tell whether a module's rotary embeddings change with the length of its input."""
     kind: Any = getattr(module, "rope_type", None)
     kinds = kind.values() if isinstance(kind, dict) else [kind]
     return not {"dynamic", "longrope"}.isdisjoint(map(str, kinds))
 
 
-#: How parameters end that are added to what is computed; the second, of YOLOS, between layers.
+#: How the names of parameters end that are added; YOLOS adds the second between layers.
 ADDED = ("bias", "mid_position_embeddings")

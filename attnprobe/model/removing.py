@@ -37,9 +37,9 @@ def remove_heads(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: b
         reason = f"it is quantised ({checkpoint.quantisation}); save it from before, and quantise the result"
         raise UnprunableModelError(checkpoint.model_type, reason)
     reason, projections = "", find_projections(checkpoint)
-    present: Sequence[Sequence[int]] = [range(layer.heads) for layer in projections]
+    computed: Sequence[Sequence[int]] = [range(layer.heads) for layer in projections]
     if checkpoint.kept is not None:
-        present = list_computed_heads(checkpoint.kept)
+        computed = list_computed_heads(checkpoint.kept)
     smaller = replace(checkpoint, model=copy.deepcopy(checkpoint.model))
     if physical and checkpoint.kept is None and len({layer.heads for layer in projections}) > 1:
         reason = "its layers have different numbers of heads"
@@ -47,10 +47,10 @@ def remove_heads(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: b
         reason = "its heads share projections of queries, keys or values"
     else:
         try:
-            for layer, numbers, stays in zip(projections, present, keep, strict=True):
+            for layer, numbers, stays in zip(projections, computed, keep, strict=True):
                 (_shrink_layer if physical else _zero_heads)(smaller.body, layer, stays[list(numbers)])
             inputs = draw_probe_inputs(checkpoint)
-            with gate_attention(checkpoint.body, present=present) as gates:
+            with gate_attention(checkpoint.body, computed_heads=computed) as gates:
                 gates.set(torch.from_numpy(keep).to(checkpoint.body.device, checkpoint.body.dtype)[None])
                 expected = checkpoint.forward(inputs)
             with evaluation_mode(smaller.body):

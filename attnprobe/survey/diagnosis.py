@@ -90,9 +90,9 @@ def _describe_architecture(architecture: Architecture) -> Iterator[Finding]:
     shape = f"{layers} layers x {heads} heads, {architecture.head_width} wide each"
     yield Finding("architecture", "ok", f"{architecture.model_type}: {shape}")
     if architecture.removed:
-        left = zip(architecture.standing.sum(1), architecture.places, strict=True)
+        left = zip(architecture.kept.sum(1), architecture.places, strict=True)
         detail = (
-            f"{len(architecture.removed)} of {architecture.standing.size} are removed, and the others keep "
+            f"{len(architecture.removed)} of {architecture.kept.size} are removed, and the others keep "
             f"their numbers; left are {', '.join(f'{number} in {place}' for number, place in left)}"
         )
         yield Finding("heads", "warning", detail)

@@ -138,7 +138,7 @@ def _check_size(architecture: Architecture, corpus: Corpus, batch: Batch) -> Non
 def _place_heads(architecture: Architecture, kind: Kind, maps: Tensor, sides: tuple[Side, Side]) -> Maps:
     """Put the maps (1, head, query, key) that were kept of a kind in the places of all heads."""
     layers = [layer for layer, of in enumerate(architecture.kinds) if of is kind]
-    standing = architecture.standing[layers]
+    standing = architecture.kept[layers]
     # A layer that lost all its heads computes one that stands in for them.
     real = [head is not None for computed in list_computed(standing) for head in computed]
     rows = np.zeros((*standing.shape, *maps.shape[2:]), np.float32)

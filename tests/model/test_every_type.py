@@ -134,7 +134,7 @@ def verify(found: Checkpoint, architecture: Architecture) -> None:
     maps, states = read_maps(found, architecture.way, given)
     assert [rows.shape for rows in maps] == [rows.shape for rows in expected]
     assert architecture.heads == max(rows.shape[1] for rows in maps)
-    assert architecture.standing.sum(1).tolist() == [rows.shape[1] for rows in maps]
+    assert architecture.kept.sum(1).tolist() == [rows.shape[1] for rows in maps]
     assert max(map(apart, maps, expected)) < 2e-4  # MobileBERT normalises nothing, and rounds the most
     # Contrast enough for a mistake to show: no map is that of another head.
     assert all(apart(rows, rows.roll(1, 1)) > 0.01 for rows in maps if rows.shape[1] > 1)

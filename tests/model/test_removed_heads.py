@@ -104,7 +104,7 @@ def test_heads_that_transformers_4_removed(
         dict.fromkeys(map(str, layers), gone["0"]) if name == "albert" else gone
     )  # which share their weights
     expected = [[head not in lost.get(str(layer), []) for head in range(HEADS)] for layer in layers]
-    assert architecture.standing.tolist() == expected
+    assert architecture.kept.tolist() == expected
 
 
 @pytest.mark.parametrize(

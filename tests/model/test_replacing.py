@@ -161,7 +161,7 @@ def test_resumed_equals_whole(tiny: Tiny, name: str):
     model, given, heads = build(name, tiny)
     with gate_attention(model) as gates, torch.inference_mode():
         model(**given)
-        sites = tuple(gates.sites.called)
+        sites = tuple(gates.counter.called)
         replay = BatchReplay(model, gates)
         outputs = outputs_by_hand(model, given, heads)
         rows, places = drawn(outputs, heads, 13)
@@ -195,9 +195,9 @@ def test_physically_pruned_heads(tiny: Tiny, tmp_path: Path):
     )
     pruned = load_checkpoint(str(tmp_path / "small"))
     architecture = inspect(pruned)
-    assert architecture.present == ((1, 2, 3), (0, 1, 3), (0, 1, 2, 3))
+    assert architecture.computed_heads == ((1, 2, 3), (0, 1, 3), (0, 1, 2, 3))
     given = {"input_ids": torch.randint(5, 60, (2, 9), generator=torch.Generator().manual_seed(3))}
-    with gate_attention(pruned.body, architecture.way, architecture.sites, architecture.present) as gates:
+    with architecture.gate(pruned.body) as gates:
         with gates.record_outputs() as outputs:
             untouched = pruned.forward(given)
         gates.set(torch.zeros(1, 3, 4))

@@ -36,7 +36,7 @@ def cuts() -> list[dict[int, Tensor]]:
 def sites_of(encoder: Any, ids: Tensor) -> tuple[str, ...]:
     with gate_attention(encoder) as gates:
         encoder(input_ids=ids)
-        return tuple(gates.sites.called)
+        return tuple(gates.counter.called)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -83,6 +83,6 @@ def test_forwards_are_put_back(copied: Tiny):
             with replay.resume_at(1):
                 gates.rows = {1: torch.ones(5, HEADS)}  # for a batch of another size
                 encoder(input_ids=ids)
-        assert (gates.replayed, gates.sites.first, gates.recording) == ({}, 0, False)
+        assert (gates.replayed, gates.counter.first, gates.recording) == ({}, 0, False)
         assert state(encoder) == inside
     assert state(encoder) == before

@@ -63,8 +63,8 @@ def prune_in_steps(
         Michel, Levy and Neubig (2019), section 4.2.
     """
     progress, seed = session.progress, session.task.seed
-    model, documents = session.open_source([criterion.name])
-    architecture, kept = model.architecture, model.architecture.standing
+    model, documents = session.choose_by_labels([criterion.name])
+    architecture, kept = model.architecture, model.architecture.kept
     if share_weights(model.checkpoint.body, architecture.sites):
         raise ModelError(
             f"Layers of {model.checkpoint.name} share their weights, so that a head of one can't go alone; "
@@ -207,7 +207,7 @@ def tabulate_curve(
 ) -> HeadTable:
     """Score the order of the criterion and random ones after each step, and tabulate the curves."""
     data, metric, length = masked.data, masked.metric, len(steps)
-    shape, kept = data.model.shape, data.model.architecture.standing
+    shape, kept = data.model.shape, data.model.architecture.kept
     orders = [chosen, *(order_at_random(kept, seed) for seed in seeds)]
     rows, removed = len(orders) * length, np.tile(steps, len(orders))
     masks = [mask_heads(shape, order, number) for order in orders for number in steps]

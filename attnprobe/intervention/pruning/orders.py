@@ -41,7 +41,7 @@ def measure_importance(
     A head that is pruned already is NaN, and one that is not open, while it is measured, has 0. ``metric``
     scores ablation.
     """
-    kept = data.model.architecture.standing
+    kept = data.model.architecture.kept
     on = np.ones_like(kept) if open_heads is None else open_heads
     if criterion.side is not None:
         importance = _read_column(criterion.side, data)
@@ -74,7 +74,7 @@ def _measure_moves(data: TaskData, metric: Score, on: HeadMask) -> Importance:
 
 
 def _read_column(side: TableSide, data: TaskData) -> Importance:
-    name, kept = data.model.checkpoint.name, data.model.architecture.standing
+    name, kept = data.model.checkpoint.name, data.model.architecture.kept
     layers = data.model.architecture.places
     heads = [(*layers[layer].key, int(head)) for layer, head in np.argwhere(kept)]
     values = dict(zip(side.heads, side.values, strict=True))

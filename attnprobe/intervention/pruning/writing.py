@@ -36,7 +36,7 @@ class Saving:
 
     def count(self, model: TaskModel, within: int) -> int:
         """Count the heads that go, of which one stays; so many can go within a margin."""
-        heads = int(model.architecture.standing.sum())
+        heads = int(model.architecture.kept.sum())
         if self.share is None:
             return min(within, heads - 1)
         removed = round(self.share * heads)
@@ -63,10 +63,10 @@ class Saving:
                 f"{checkpoint.name} is physically pruned already, and can only be written smaller still; add "
                 "--physical."
             )
-        self._remove(model, order_at_random(model.architecture.standing, 0), 1)
+        self._remove(model, order_at_random(model.architecture.kept, 0), 1)
 
     def _remove(self, model: TaskModel, order: Order, within: int) -> tuple[Checkpoint, HeadMask]:
-        keep = mask_heads(model.shape, order, self.count(model, within)) & model.architecture.standing
+        keep = mask_heads(model.shape, order, self.count(model, within)) & model.architecture.kept
         return remove_heads(model.checkpoint, keep, physical=self.physical), keep
 
     def write(self, pruned: Pruning, session: TaskSession) -> HeadTable:
@@ -86,7 +86,7 @@ class Saving:
                     "or --share."
                 )
             smaller, keep = self._remove(model, pruned.order, pruned.within)
-            heads, kept = int(model.architecture.standing.sum()), int(keep.sum())
+            heads, kept = int(model.architecture.kept.sum()), int(keep.sum())
             notes = [
                 f"{heads - kept} of {heads} heads removed, written to {self.folder}.",
                 *self._explain_loading(model.checkpoint),
@@ -100,7 +100,7 @@ class Saving:
                 physical=self.physical,
                 record=record | {"notes": notes},
                 overwrite=self.overwrite,
-                lacking=model.architecture.lacking,
+                absent=model.architecture.absent,
             )
         except AttnprobeError as error:
             error.table = table

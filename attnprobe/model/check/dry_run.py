@@ -29,10 +29,10 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.private import get_attn_implementation
 from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.quirks import (
-    HEAD_WIDTHS,
     AttentionSinkError,
     UnsupportedModelError,
     count_stated_layers,
+    find_head_width,
     force_full_attention,
     has_map,
     list_reading_warnings,
@@ -42,7 +42,7 @@ from attnprobe.model.quirks import (
 )
 from attnprobe.model.reading.blocks import spread_maps
 from attnprobe.model.reading.gates import gate_attention
-from attnprobe.model.reading.ways import Form, Way, evaluation_mode, switch_attention
+from attnprobe.model.reading.ways import MapShape, Way, evaluation_mode, switch_attention
 
 NO_LAYER = "no attention was found"
 OTHER_STATES = (
@@ -56,18 +56,18 @@ SCORES = "softmax of the scores that the model gives as its own"
 
 @dataclass(frozen=True)
 class Reference:
-    """What each way is held against: two short sequences, and what the untouched model makes of them."""
+    """Two short sequences, and the states and maps that the untouched model gives of them."""
 
     inputs: dict[str, Tensor]
-    untouched: Tensor  # its hidden states
-    steady: bool  # it came out of its passes as it went in, so that threads may share it
-    maps: dict[Kind | None, list[Tensor]] = field(default_factory=dict)  # its own, of the layers of each kind
-    source: str = OWN  # what they are
+    untouched: Tensor  # the hidden states
+    steady: bool  # passes left the model unchanged, so that threads may share it
+    maps: dict[Kind | None, list[Tensor]] = field(default_factory=dict)  # of the layers of each kind
+    source: str = OWN  # what the maps are
     absence: str = ""  # why there are none
 
 
 def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
-    """Find the largest part of a model that can be read: all of it, or else its encoder alone."""
+    """Inspect a whole model, or else its encoder alone; gives the part that can be read."""
     try:
         return checkpoint, inspect(checkpoint)
     except UnsupportedModelError as whole:
@@ -83,10 +83,10 @@ def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
 
 
 def inspect(checkpoint: Checkpoint) -> Architecture:
-    """Run the model on two short sequences, and take the first way by which its attention is read rightly.
+    """Run the model on two short sequences, and find the first way that reads its attention correctly.
 
-    That is, every layer is read, the hidden states agree with the untouched model, rows sum to 1, and maps
-    equal those of eager attention where the model gives them.
+    Every layer has to be read, hidden states have to agree with those of the untouched model, rows have to
+    sum to 1, and maps have to equal those of eager attention, where the model gives them.
 
     Raises:
         UnsupportedModelError: With the first check that failed on each way.
@@ -99,7 +99,7 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
             try:
                 return _inspect_way(checkpoint, known, way, warnings)
             except AttentionSinkError as error:
-                # Another way would show rows that sum to 1, and not what becomes of them.
+                # With another way rows would sum to 1, although the model turns their outputs down.
                 raise AttentionSinkError(name) from error
             except UnsupportedModelError as error:
                 failures.append(error.reason)
@@ -112,10 +112,10 @@ def _inspect_way(
 ) -> Architecture:
     inputs, name, body, kept = known.inputs, checkpoint.model_type, checkpoint.body, checkpoint.kept
     tolerance, trace = find_tolerance(checkpoint), trace_pass(checkpoint, inputs, way, {"maps"})
-    maps, sites = [seen["maps"] for seen in trace.layers], tuple(trace.sites.called)
+    maps, sites = [seen["maps"] for seen in trace.layers], tuple(trace.counter.called)
     if not maps:
         raise UnsupportedModelError(name, NO_LAYER)
-    if way is Way.TAP and not known.maps and trace.sites.computed < len(sites):
+    if way is Way.TAP and not known.maps and trace.counter.answered < len(sites):
         raise UnsupportedModelError(name, f"what was tapped can't be checked, since {known.absence}")
     difference = relative_difference(trace.hidden, known.untouched)
     if not difference <= tolerance:
@@ -126,7 +126,7 @@ def _inspect_way(
         check_maps(name, inputs, maps, tolerance),
     ]
     counts, shapes = [rows.shape[1] for rows in maps], {rows.shape[2:] for rows in maps}
-    uneven = checkpoint.modality == "image" and (len(shapes) > 1 or any(len({*one}) > 1 for one in shapes))
+    uneven = checkpoint.modality == "image" and (len(shapes) > 1 or any(len({*each}) > 1 for each in shapes))
     kinds, joined = (Kind.ENCODER,) * len(maps), False
     if not uneven:
         kinds, joined = _find_sight(checkpoint, inputs, maps)
@@ -142,7 +142,7 @@ def _inspect_way(
         evidence.append(known.absence)
     if way is Way.TAP:
         evidence.append(_check_mixing(checkpoint, known, maps))
-    if trace.sites.sunk:
+    if trace.counter.sunk:
         warnings += ("what goes to its learned sinks is left out, and rows are over the tokens alone",)
     warnings += list_reading_warnings(body, checkpoint.inputs(inputs))
     grid = None
@@ -155,14 +155,11 @@ def _inspect_way(
         image = checkpoint.processor.is_image(inputs["input_ids"])[0]
         counted = f"{int(image.sum())} of {len(image)} tokens stand for the image"
         evidence.append(f"{counted}{', which see each other' * joined}")
-    stating = zip((body.get_submodule(sites[0]), config), HEAD_WIDTHS, strict=True)
-    stated = (getattr(place, attribute, None) for place, names in stating for attribute in names)
-    width = next((width for width in stated if isinstance(width, int)), 0)  # of a head's keys
     architecture = Architecture(
         model_type=name,
         layers=len(maps),
         heads=max(counts) if kept is None else kept.shape[1],
-        head_width=width or config.hidden_size // counts[0],
+        head_width=find_head_width(body.get_submodule(sites[0]), config, counts[0]),
         way=way,
         evidence=tuple(evidence),
         sites=sites,
@@ -192,7 +189,7 @@ def _list_warnings(checkpoint: Checkpoint, architecture: Architecture, known: Re
 
 
 def check_maps(name: str, inputs: Mapping[str, Tensor], maps: Sequence[Tensor], tolerance: float) -> str:
-    """Refuse maps that are not of tokens for tokens, and rows that are no distributions."""
+    """Refuse maps of anything but tokens for tokens, and rows that do not sum to 1."""
     read = [inputs[key].shape[1] if key in inputs else 0 for key in ("input_ids", "decoder_input_ids")]
     source, targets = read[0] or maps[0].shape[3], read[1]  # of an image, nobody says how many it makes
     for queries, keys in (rows.shape[2:] for rows in maps) if any(read) else ():
@@ -209,7 +206,7 @@ def check_maps(name: str, inputs: Mapping[str, Tensor], maps: Sequence[Tensor], 
 def _find_sight(
     checkpoint: Checkpoint, inputs: Mapping[str, Tensor], maps: Sequence[Tensor]
 ) -> tuple[tuple[Kind, ...], bool]:
-    """Infer the kind of each layer, and whether a decoder sees later tokens, which only an image's may."""
+    """Infer the kind of each layer, and whether tokens of an image see later ones in a decoder."""
     if isinstance(checkpoint.processor, SeeingProcessor):
         sight = find_sight(checkpoint.processor.is_image(inputs["input_ids"])).to(maps[0].device)
         beyond = (torch.arange(sight.shape[1], device=sight.device) > sight[..., None])[:, None]
@@ -228,7 +225,7 @@ def _find_sight(
 def _check_layers(
     checkpoint: Checkpoint, kinds: Sequence[Kind], numbers: tuple[int, ...], sites: Sequence[str]
 ) -> list[str]:
-    """Refuse another number of layers than the configuration says, of each kind, or other layers."""
+    """Refuse layers that differ from the configuration in number or place."""
     name, decodes, evidence = checkpoint.model_type, checkpoint.decodes, []
     config = checkpoint.model.config if decodes else checkpoint.body.config.get_text_config()
     for kind in PARTS if decodes else ("",):
@@ -250,7 +247,7 @@ def _check_layers(
 def _check_against_own(
     checkpoint: Checkpoint, known: Reference, maps: list[Tensor], kinds: Sequence[Kind]
 ) -> str:
-    """Compare with the maps that the model itself returns under eager attention."""
+    """Compare maps with those that the model itself returns under eager attention."""
     name, differences = checkpoint.model_type, list[Tensor]()
     for kind, layers in known.maps.items():
         read = [rows for rows, other in zip(maps, kinds, strict=True) if kind in {None, other}]
@@ -267,7 +264,7 @@ def _check_against_own(
 
 
 def _check_mixing(checkpoint: Checkpoint, known: Reference, maps: list[Tensor]) -> str:
-    """Refuse a softmax that has no part in the hidden states of its layer, whatever it looks like."""
+    """Refuse a tapped softmax on which the hidden states do not depend."""
     with gate_attention(checkpoint.body, Way.TAP) as gates:
         for layer, rows in enumerate(maps):
             gates.rows = {layer: rows.new_zeros(1, rows.shape[1])}
@@ -278,7 +275,7 @@ def _check_mixing(checkpoint: Checkpoint, known: Reference, maps: list[Tensor]) 
 
 
 def run_untouched(checkpoint: Checkpoint) -> Reference:
-    """Run the model as it is, and let it give its own maps."""
+    """Run the model as it is, and ask it for its own maps."""
     inputs, runner = draw_probe_inputs(checkpoint), checkpoint.runner
     untouched, steady = run_twice(checkpoint, inputs)
     reference, before = partial(Reference, inputs, untouched, steady), get_attn_implementation(runner)
@@ -299,7 +296,7 @@ def run_untouched(checkpoint: Checkpoint) -> Reference:
 
 
 def _take_maps(given: Any, checkpoint: Checkpoint, batch: int) -> tuple[dict[Kind | None, list[Tensor]], str]:
-    """Take maps out of what a model gives, but for layers that do not attend; and say what they are."""
+    """Take the maps of the layers that attend out of a model's output; gives what they are, too."""
     if checkpoint.decodes:
         maps: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in PARTS}
     else:
@@ -314,7 +311,7 @@ def _take_maps(given: Any, checkpoint: Checkpoint, batch: int) -> tuple[dict[Kin
 
     def arrange(rows: Tensor) -> Tensor:
         spread = spread_maps(checkpoint.body, rows)
-        rows = Form(batch, windows=len(spread) // batch).by_head(spread)
+        rows = MapShape(batch, windows=len(spread) // batch).by_head(spread)
         # Probabilities may leave something for a learned sink.
         return rows.softmax(-1) if scored else rows / rows.sum(-1, keepdim=True)
 

@@ -1,4 +1,4 @@
-"""Checks of gates and of relevance on two short sequences, before their numbers are believed."""
+"""Checks of gates, replacements and relevance on two short sequences, before numbers are computed by them."""
 
 from contextlib import ExitStack
 from functools import partial
@@ -13,7 +13,7 @@ from attnprobe.model.check.trace import TOLERANCE, draw_probe_inputs, find_toler
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quantisation import refuse_gradients
 from attnprobe.model.quirks import ADDED, UnsupportedModelError, force_full_attention
-from attnprobe.model.reading.gates import freeze_weights, gate_attention
+from attnprobe.model.reading.gates import freeze_weights
 from attnprobe.model.reading.replay import BatchReplay, find_outermost_block
 from attnprobe.model.reading.ways import Way, evaluation_mode
 from attnprobe.model.relevance import Relevance
@@ -21,17 +21,17 @@ from attnprobe.model.task_heads import SEQ2SEQ, SPEECH
 
 
 class Gating(NamedTuple):
-    """Whether passes with gates may resume at a layer, and one sentence of evidence."""
+    """Whether passes with gates may resume at a layer, and a sentence of evidence."""
 
     replays: bool
     evidence: str
 
 
 def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
-    """Verify that open gates change nothing and lower ones do; and see whether resuming is exact.
+    """Verify that open gates change nothing and lowered ones do; find out whether resumed passes are exact.
 
-    Gates are lowered to numbers above 0, so that what else lies on the way to the projection shows, such as
-    the gate of Qwen3-Next; and of every head to another, as a norm undoes what all have in common.
+    Gates are lowered to positive numbers, so that anything else between a head and its projection shows, such
+    as the gate of Qwen3-Next; each head's to another one, since a norm undoes a factor common to all.
 
     Raises:
         UnsupportedModelError: When the gates don't do what they say.
@@ -40,7 +40,7 @@ def check_gates(checkpoint: Checkpoint, architecture: Architecture) -> Gating:
     with force_full_attention(body), evaluation_mode(body):
         untouched = checkpoint.forward(inputs)
     low = torch.linspace(0.5, 0.8, architecture.heads)[None]
-    with gate_attention(body, architecture.way, present=architecture.present) as gates:
+    with architecture.gate(body) as gates:
         difference = relative_difference(checkpoint.forward(inputs), untouched)
         if not difference <= find_tolerance(checkpoint):
             reason = f"hidden states under a head mask of ones differ from its own by {difference:.1e}"
@@ -66,7 +66,7 @@ def _check_replay(
     inputs, tolerance = draw_probe_inputs(checkpoint), TOLERANCE[lowered[0].dtype.itemsize] / 100
     last = architecture.layers - 1
     try:
-        with gate_attention(checkpoint.body, present=architecture.present) as gates:
+        with architecture.gate(checkpoint.body) as gates:
             replay = BatchReplay(checkpoint.body, gates)
             with replay.watch(architecture.sites):
                 with replay.record():
@@ -77,49 +77,47 @@ def _check_replay(
                         hidden = checkpoint.forward(inputs)
                     if relative_difference(hidden, expected) > tolerance:
                         return False
-                # What a resumed pass keeps, another goes on from.
+                # A resumed pass that records can itself be resumed.
                 for at, gates.rows in ((0, {0: low}), (last, {0: low, last: low})):
                     with replay.resume_at(at, record=True):
                         hidden = checkpoint.forward(inputs)
                 return relative_difference(hidden, checkpoint.forward(inputs)) <= tolerance
-    except Exception:  # whatever a model does with a block that is skipped, it is its own affair
+    except Exception:  # the code of a model may do anything with a block that is skipped
         return False
 
 
 def check_replacements(checkpoint: Checkpoint, architecture: Architecture) -> None:
-    """Verify that a head's own output in its place changes nothing, and that another does.
+    """Verify that replacing a head's output by itself changes nothing, and by something else does.
 
     Raises:
-        UnsupportedModelError: When what the heads give can't be replaced.
+        UnsupportedModelError: When outputs of heads can't be replaced.
     """
     inputs, name = draw_probe_inputs(checkpoint), checkpoint.model_type
-    way, sites, present = architecture.way, architecture.sites, architecture.present
-    with torch.no_grad(), gate_attention(checkpoint.body, way, sites, present) as gates:
+    with torch.no_grad(), architecture.gate(checkpoint.body) as gates:
         untouched = checkpoint.forward(inputs)
         with gates.record_outputs() as outputs:
             recorded = checkpoint.forward(inputs)
-        given = dict(outputs)
         gates.set(torch.zeros(1, architecture.layers, architecture.heads, device=checkpoint.device))
-        gates.replacements = given
+        gates.replacements = dict(outputs)
         again = checkpoint.forward(inputs)
         difference = max(relative_difference(hidden, untouched) for hidden in (recorded, again))
         if not difference <= find_tolerance(checkpoint):
             reason = f"with its own output in their place, they differ by {difference:.1e}"
             raise UnsupportedModelError(name, f"what its heads give can't be replaced: {reason}")
-        gates.replacements = {layer: output + 1 for layer, output in given.items()}
+        gates.replacements = {layer: output + 1 for layer, output in gates.replacements.items()}
         if torch.equal(checkpoint.forward(inputs), again):
             raise UnsupportedModelError(name, "what takes the place of its heads' output changes nothing")
 
 
 def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, headed: bool) -> str:
-    """Verify that all that is explained enters the first layer as relevance, and none is lost on the way.
+    """Verify that no relevance is lost between the output and the first layer.
 
-    A model without biases, which have a share of their own, runs on two short sequences. Explained is its
-    output along itself, z = y . v with v = y / |y| constant. For the streams x that enter the first layer of
-    each stack, with g the gradient of z by x under the rules, sum x g = z.
+    The model runs on two short sequences without biases, which have relevance themselves. Its output y is
+    explained along itself, as z = y . v with v = y / |y| constant. With x the streams that enter the first
+    layer of each stack, and g the gradient of z by x under the rules, sum x g = z.
 
     Raises:
-        AttnprobeError: When it does not hold, or the rules change what the model says.
+        AttnprobeError: When this does not hold, or the rules change the output.
     """
 
     def refuse(reason: str) -> AttnprobeError:
@@ -146,13 +144,12 @@ def check_relevance(checkpoint: Checkpoint, architecture: Architecture, *, heade
 
 
 def _explain(checkpoint: Checkpoint, architecture: Architecture, *, headed: bool) -> tuple[float, float]:
-    """Compare the output with that without the rules; and give the share that enters the first layers."""
-    body, sites = checkpoint.body, architecture.sites
-    inputs = checkpoint.inputs(draw_probe_inputs(checkpoint))
+    """Find how far the rules change the output, and the share of relevance that enters the first layers."""
+    body, inputs = checkpoint.body, checkpoint.inputs(draw_probe_inputs(checkpoint))
     if headed and checkpoint.head not in (SEQ2SEQ, SPEECH):
         inputs.pop("decoder_input_ids", None)
     model: Any = checkpoint.model if headed else body
-    streams: dict[str, Tensor] = {}  # what enters the first layer of each stack, such as ``encoder.layer``
+    streams: dict[str, Tensor] = {}  # into the first layer of each stack, such as ``encoder.layer``
 
     def enter(stack: str, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         given = (value for value in (*arguments, *options.values()) if isinstance(value, Tensor))
@@ -161,15 +158,15 @@ def _explain(checkpoint: Checkpoint, architecture: Architecture, *, headed: bool
             streams.setdefault(stack, stream)
 
     modules, lists = dict(body.named_modules()), (nn.ModuleList, nn.Sequential)
-    blocks = (find_outermost_block(site, modules, lists) or "" for site in sites)
-    with ExitStack() as undo, gate_attention(body, architecture.way, sites, architecture.present) as gates:
+    blocks = (find_outermost_block(site, modules, lists) or "" for site in architecture.sites)
+    with ExitStack() as undo, architecture.gate(body) as gates:
         with torch.no_grad():
             untouched = model(**inputs)[0]
         for stack in dict.fromkeys(block.rpartition(".")[0] for block in blocks if block):
             for layer in modules[stack].children():
                 hook = layer.register_forward_pre_hook(partial(enter, stack), with_kwargs=True)
                 undo.callback(hook.remove)
-        gates.set(torch.ones(1, *architecture.standing.shape, device=checkpoint.device).requires_grad_())
+        gates.set(torch.ones(1, *architecture.kept.shape, device=checkpoint.device).requires_grad_())
         with torch.enable_grad():
             output = model(**inputs)[0]
     explained = (output * output.detach() / output.detach().norm()).sum()

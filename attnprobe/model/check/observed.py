@@ -1,4 +1,4 @@
-"""Checks of what a block holds beside probabilities: scores, values, outputs, queries and keys."""
+"""Checks of the observations beside probabilities: scores, values, outputs, queries and keys."""
 
 from collections.abc import Collection
 from math import inf
@@ -12,11 +12,11 @@ from attnprobe.model.check.trace import find_tolerance, relative_difference
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
 
-#: What may hold of a layer, the strictest first.
+#: How queries and keys may give the scores of a layer, the strictest first.
 PLAIN = "queries times keys, scaled, are the scores"
 BIASED = "queries times keys, scaled, are the scores up to a bias that all sequences share"
 CAPPED = "the scores rise with queries times keys, as under a soft cap"
-#: What does not hold where none of these does.
+#: The sentence that fails where none of these holds.
 NEITHER = "the scores are made of queries times keys, with nothing added that depends on the text"
 
 
@@ -31,12 +31,10 @@ class UnobservableError(UnsupportedModelError):
 def check_observations(
     checkpoint: Checkpoint, architecture: Architecture, needs: Collection[str]
 ) -> list[str]:
-    """Run two short sequences, and verify that what is asked for is there, and is what it should be.
-
-    Each check that passed gives a sentence.
+    """Run two short sequences, and verify the observations that statistics need; a sentence for each check.
 
     Raises:
-        UnobservableError: Naming what can't be had, and the reason.
+        UnobservableError: Naming the first that can't be had, and the reason.
     """
     if not needs:
         return []
@@ -68,7 +66,7 @@ def check_observations(
             lowest = torch.finfo(seen["queries"].dtype).min / 2
             scores = seen["scores"].double()
             check("keys", *compare_logits(scores.where(scores > lowest, torch.nan), product, tolerance))
-        if {"values", "outputs"} <= seen.keys() and not trace.sites.sunk:
+        if {"values", "outputs"} <= seen.keys() and not trace.counter.sunk:
             product = seen["maps"].to(seen["values"].dtype) @ seen["values"]
             difference = relative_difference(product, seen["outputs"])
             check("values", "probabilities times values are what the heads give", difference)
@@ -85,7 +83,7 @@ def check_observations(
 
 
 def compare_logits(scores: Tensor, product: Tensor, tolerance: float) -> tuple[str, float]:
-    """Tell the strictest sentence that holds of scores (sequence, head, query, key), NaN if masked."""
+    """Find the strictest sentence that holds of scores (sequence, head, query, key), NaN if masked."""
     nothing = not (product.any() or scores.nan_to_num().any())
     differences = {PLAIN: 0.0 if nothing else _error_of_multiple(scores, product)}
     if len(scores) > 1:

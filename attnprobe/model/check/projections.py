@@ -1,4 +1,4 @@
-"""Which weights belong to a head: its queries and keys, its output projection, and on to the logits."""
+"""The weights of heads: of queries and keys, of the output projection, and from there to the logits."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ from attnprobe.model.quantisation import PACKED, find_packing, is_projection, re
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.ways import Way, evaluation_mode
 
-#: Cosine from which on a norm is taken for the last: what follows it only scales.
+#: A norm counts as the last where its output has at least this cosine with the input of the logits.
 _SAME = 1 - 1e-4
 _UNKNOWN = (
     "no projection gives its {side} as they reach the attention, up to a factor; they may be normalised, put "
@@ -33,7 +33,7 @@ _UNKNOWN = (
 
 
 def trace_projections(checkpoint: Checkpoint, way: Way, *observe: str) -> Trace:
-    """Trace two short sequences, with the calls of all projections."""
+    """Trace a pass of two short sequences, with the calls of all projections."""
     inputs = draw_probe_inputs(checkpoint)
     return trace_pass(checkpoint, inputs, way, observe, watched=lambda _, module: is_projection(module))
 
@@ -41,7 +41,7 @@ def trace_projections(checkpoint: Checkpoint, way: Way, *observe: str) -> Trace:
 def find_head_parameters(
     checkpoint: Checkpoint, architecture: Architecture
 ) -> tuple[HeadParameters | str, ...]:
-    """Find W_Q,h and W_K,h of the heads that each layer computes, or why they can't be told."""
+    """Find W_Q,h and W_K,h of the heads that each layer computes, or why they can't be known."""
     trace = trace_projections(checkpoint, architecture.way, "queries", "keys")
     return tuple(_find_in_layer(checkpoint, trace, *layer) for layer in enumerate(architecture.kinds))
 
@@ -68,11 +68,12 @@ def _find_in_layer(checkpoint: Checkpoint, trace: Trace, layer: int, kind: Kind)
 
 
 def _find_weights(call: Call, tokens: Tensor, tolerance: float) -> Tensor | None:
-    """Get the weights (head, width, model width) by which a projection gives tokens, up to one factor.
+    """Get the weights (head, width, model width) of a projection that gives ``tokens`` up to a factor.
 
-    Of its output, cut into parts as wide as a head, each head's is the one with the direction of its first
-    token (sequence, head, position, width). None where first tokens are not the same up to one factor, or all
-    not as long (later ones may be rotated); or where something else is multiplied by, as where it is adapted.
+    ``tokens`` are (sequence, head, position, width). The projection's output is cut into parts as wide as a
+    head; the part of each head is the one with the direction of its first token. None where the first tokens
+    differ by more than one factor, or the lengths of the others do (they may be rotated), or where the output
+    is not the product with these weights, as with an adapter.
     """
     sequences, _, positions, width = tokens.shape
     columns, tokens = call.gave.shape[-1], tokens.double()
@@ -106,7 +107,7 @@ class UnprunableModelError(UnsupportedModelError):
 
 @dataclass(frozen=True)
 class Projections:
-    """The projections of a layer of so many ``heads`` of one ``width``, by their names in the model."""
+    """The projections of a layer of ``heads`` of one ``width``, by their names in the model."""
 
     attention: str  # the module around them
     output: str  # reads what the heads gave, side by side
@@ -130,7 +131,7 @@ def find_projections(checkpoint: Checkpoint) -> tuple[Projections, ...]:
 
 
 def _find_around(checkpoint: Checkpoint, trace: Trace, layer: int) -> Projections:
-    site, outputs = trace.sites.called[layer], trace.layers[layer]["outputs"]
+    site, outputs = trace.counter.called[layer], trace.layers[layer]["outputs"]
     heads, width, joined = outputs.shape[1], outputs.shape[3], outputs.transpose(1, 2).flatten(2)
 
     def reads_heads(call: Call) -> bool:
@@ -167,11 +168,11 @@ def _find_around(checkpoint: Checkpoint, trace: Trace, layer: int) -> Projection
 
 def find_output_weights(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
     """Find W_O,h of every layer, (head, width, model width)."""
-    return tuple(split_by_head(checkpoint.body, one) for one in find_projections(checkpoint))
+    return tuple(split_by_head(checkpoint.body, layer) for layer in find_projections(checkpoint))
 
 
 def find_output_factors(checkpoint: Checkpoint) -> tuple[Tensor, ...]:
-    """Find what stands for W_O,h where only lengths matter, of every layer; see ``factor_projection``."""
+    """Find the factors of W_O,h of every layer, for lengths alone; see ``factor_projection``."""
     return tuple(map(factor_projection, find_output_weights(checkpoint)))
 
 
@@ -185,14 +186,14 @@ def split_by_head(body: nn.Module, projection: Projections) -> Tensor:
 
 @dataclass(frozen=True)
 class Unembedding:
-    """The linear way from the residual stream to logits.
+    """The linear map from the residual stream to logits.
 
-    Norms count with their gains, and at a fixed scale, which does not change the order of logits; a
-    nonlinearity between them is left out.
+    Norms are their gains at a fixed scale, which does not change the order of logits; nonlinearities are left
+    out.
     """
 
     weight: Tensor  # (token, width) of the layer that gives the logits
-    before: Tensor  # (width, model width) what is done to the residual stream before
+    before: Tensor  # (width, model width), from the residual stream to the input of that layer
 
     def rows(self, ids: Tensor) -> Tensor:
         """Get the directions that raise the logits of tokens (batch, position): (..., model width)."""
@@ -200,7 +201,7 @@ class Unembedding:
 
 
 def find_unembedding(checkpoint: Checkpoint) -> Unembedding | str:
-    """Find the unembedding of a language model by running two short sequences, or why there is none.
+    """Find the unembedding of a language model from a pass of two short sequences, or why there is none.
 
     References:
         Elhage et al. (2021), A mathematical framework for transformer circuits, on the direct path;
@@ -250,7 +251,7 @@ def _find_factor(call: Call) -> Tensor | None:
     if isinstance(module, nn.LayerNorm):
         gain = torch.diag(module.weight.detach().float())
         return gain - gain.mean(1, keepdim=True)
-    # RMS norms multiply by their weight, or by 1 and their weight; what they gave tells.
+    # RMS norms multiply by their weight, or by 1 plus it; their output shows which.
     given, gave = (tensor.flatten(0, -2).float() for tensor in (call.given[0], call.gave))
     plain = given / given.square().mean(-1, keepdim=True).sqrt()
     return torch.diag((plain * gave).sum(0) / plain.square().sum(0).clamp_min(1e-12))

@@ -1,4 +1,4 @@
-"""Two short sequences to try a model on, the trace of what a pass of them calls, and where patches lie."""
+"""Two short sequences to try a model on, a trace of their pass through it, and where patches lie."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -20,7 +20,7 @@ from attnprobe.model.private import count_writes
 from attnprobe.model.processing import SeeingProcessor
 from attnprobe.model.quirks import UnsupportedModelError, is_stretched
 from attnprobe.model.reading.capture import Piece, capture_attention
-from attnprobe.model.reading.ways import Sites, Way
+from attnprobe.model.reading.ways import CallCounter, Way
 
 #: Tokens of a sequence, and of one for a decoder beside an encoder.
 PROBE_LENGTH, PROBE_TARGETS = 16, 11
@@ -69,7 +69,7 @@ def _draw_tokens(checkpoint: Checkpoint, tokenizer: Tokenizer, length: int, long
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a module: the tensors that it was given, what it gave, and the layer that attends next."""
+    """A call of a module: its tensors, its output, and the layer that attends next."""
 
     name: str
     module: Any
@@ -80,16 +80,16 @@ class Call:
 
 @contextmanager
 def record_calls(
-    model: nn.Module, watched: Callable[[str, nn.Module], bool], sites: Sites | None = None
+    model: nn.Module, watched: Callable[[str, nn.Module], bool], counter: CallCounter | None = None
 ) -> Iterator[list[Call]]:
-    """Record the calls of some modules in the passes made inside, in the order in which they return."""
+    """Record the calls of watched modules in the passes made inside, in the order in which they return."""
     calls: list[Call] = []
 
     def note(
         name: str, module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any], gave: Any
     ) -> None:
         given = tuple(value for value in (*arguments, *options.values()) if isinstance(value, Tensor))
-        calls.append(Call(name, module, given, gave, sites.count if sites else 0))
+        calls.append(Call(name, module, given, gave, counter.count if counter else 0))
 
     with ExitStack() as hooks:
         for name, module in model.named_modules():
@@ -100,12 +100,12 @@ def record_calls(
 
 @dataclass(frozen=True)
 class Trace:
-    """What a forward pass gave, (sequence, position, width), and what it called."""
+    """A forward pass: its hidden states (sequence, position, width), its layers and calls."""
 
     hidden: Tensor
-    sites: Sites
-    layers: list[dict[str, Tensor]]  # what was observed of each, by name, beside "maps"
-    calls: list[Call]  # of the modules that were watched
+    counter: CallCounter
+    layers: list[dict[str, Tensor]]  # the "maps" and other observations of each, by name
+    calls: list[Call]  # of watched modules
 
 
 def trace_pass(
@@ -115,7 +115,7 @@ def trace_pass(
     observe: Collection[str],
     watched: Callable[[str, nn.Module], bool] = lambda name, module: False,
 ) -> Trace:
-    """Trace what a forward pass calls.
+    """Trace a forward pass.
 
     Raises:
         UnsupportedModelError: When the model can't be run that way, or attends to other than its sequences.
@@ -142,25 +142,25 @@ def trace_pass(
     try:
         with (
             capture_attention(body, add, way, observe) as capture,
-            record_calls(body, watched, capture.sites) as calls,
+            record_calls(body, watched, capture.counter) as calls,
         ):
             hidden = checkpoint.forward(inputs)
     except UnsupportedModelError:
         raise
-    except Exception as error:  # whatever a model does when it is read in a way it was not made for
+    except Exception as error:  # the code of a model may do anything when it is read in an unforeseen way
         reason = f"it can't be run that way ({first_line(error)})"
         raise UnsupportedModelError(checkpoint.model_type, reason) from error
-    return Trace(hidden, capture.sites, [layers[layer] for layer in sorted(layers)], calls)
+    return Trace(hidden, capture.counter, [layers[layer] for layer in sorted(layers)], calls)
 
 
 def run_twice(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> tuple[Tensor, bool]:
-    """Run a model on two lengths; give its states, and whether the second pass left nothing behind.
+    """Run a model on two lengths; gives its states, and whether the second pass left it unchanged.
 
     Raises:
         UnsupportedModelError: When it can't be run on what it is given.
     """
     length, before = inputs["input_ids"].shape[1] if "input_ids" in inputs else 0, None
-    with suppress(Exception):  # what it does with short sequences is its own affair
+    with suppress(Exception):  # it may fail on short sequences
         if isinstance(checkpoint.processor, SeeingProcessor):  # of an image, all tokens have to stay
             checkpoint.forward(checkpoint.processor.cut(inputs, length - 2))
         else:
@@ -177,12 +177,12 @@ def run_twice(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> tuple[Ten
     return untouched, not stretched and snapshot(checkpoint.runner) == before
 
 
-#: What torch keeps on every module, and where we stand between a module and its callers.
-_OURS = {*vars(nn.Module()), "forward"}
+#: Attributes of every module of torch, and the one that we replace.
+_USUAL_ATTRIBUTES = {*vars(nn.Module()), "forward"}
 
 
 def snapshot(model: nn.Module) -> dict[str, Any]:
-    """Record what the modules of a model keep beside their weights, put there, written to or grown."""
+    """Record the attributes and buffers of all modules, so that whatever a pass leaves in them shows."""
 
     def identify(value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -195,22 +195,22 @@ def snapshot(model: nn.Module) -> dict[str, Any]:
         f"{name}.{key}": identify(value)
         for name, module in model.named_modules()
         for key, value in (*vars(module).items(), *module.named_buffers(recurse=False))
-        if key not in _OURS
+        if key not in _USUAL_ATTRIBUTES
     }
 
 
 def catch_tokens(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Tensor | None:
-    """Record what the first attention module is given, (batch, position, width), if anything."""
+    """Record the input (batch, position, width) of an attention module; None where it has none."""
     with record_calls(checkpoint.body, lambda name, _: name == site) as calls:
         checkpoint.forward(inputs)
     return next((tensor for call in calls for tensor in call.given if tensor.ndim == 3), None)
 
 
 def find_grid(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], site: str) -> Grid | None:
-    """Find where the patches are, and in how many rows and columns.
+    """Find the grid of patches; None where tokens are no patches of a grid, row by row.
 
-    A change in a corner of the image changes one token in front of the first layer, if tokens are patches;
-    the places of the four tell the rest. None where tokens are no patches of a grid, row by row.
+    If tokens are patches, changing a corner of the image changes one token in front of the first layer. The
+    four tokens of the corners give rows and columns.
     """
     pixels = (name for name, tensor in inputs.items() if tensor.ndim >= 3 and tensor.is_floating_point())
     name = next(pixels, "")

@@ -1,4 +1,4 @@
-"""Attention in blocks of queries that fit the cache; models that compute it another way keep theirs."""
+"""Attention computed in blocks of queries that fit the cache."""
 
 import math
 from collections.abc import Callable, Collection, Iterator
@@ -45,9 +45,9 @@ def spread_maps(model: nn.Module, maps: Tensor) -> Tensor:
 def multi_head_attention(
     attend: Callable[..., Tensor], *arguments: Any, **options: Any
 ) -> tuple[Tensor, None]:
-    """Do what ``torch.nn.functional.multi_head_attention_forward`` does, with attention of ours inside.
+    """Do what ``torch.nn.functional.multi_head_attention_forward`` does, but for the attention itself.
 
-    ``attend`` takes queries, keys, values (batch, head, token, width) and a mask. Weights are not given.
+    ``attend`` computes that, of queries, keys, values (batch, head, token, width) and a mask. Maps are None.
     """
     bound = signature(functional.multi_head_attention_forward).bind(*arguments, **options)
     bound.apply_defaults()
@@ -71,14 +71,14 @@ def multi_head_attention(
     return functional.linear(joined, given.out_proj_weight, given.out_proj_bias), None
 
 
-#: Probabilities in a block: 3 MiB of float32, so that scores and probabilities stay in cache; more on an
-#: accelerator, where launching kernels costs more than cache misses.
+#: Probabilities in a block: 3 MiB of float32, so that scores and probabilities stay in cache. An accelerator
+#: takes larger ones, since launching kernels costs it more than cache misses.
 BLOCK_CPU, BLOCK_ACCELERATOR = 786_432, 33_554_432
 #: A block has at least this many queries, or matrix products become slow.
 LEAST_QUERIES = 32
 
-#: Is called with a block: its first sequence, its first query, its probabilities (batch, head, query, key),
-#: and what was asked for beside them.
+#: Called with each block: its first sequence, its first query, its probabilities (batch, head, query, key),
+#: and what else is observed.
 Show = Callable[[int, int, Tensor, Observed], None]
 
 
@@ -95,14 +95,14 @@ def attend_in_blocks(
     observe: Collection[str] = (),
     show: Show = lambda *_: None,
 ) -> Tensor:
-    """Attend as the model's own function would, (batch, query, head, width), showing each block on the way.
+    """Compute attention (batch, query, head, width) as the model's own function would, showing each block.
 
-    Queries, keys and values are (batch, head, token, width), the latter two of fewer heads where these share
-    them. A mask is boolean (True is seen) or additive. ``scaling`` is 1 / sqrt(width) by default,
+    Queries, keys and values are (batch, head, token, width); the latter two have fewer heads where heads
+    share them. A mask is boolean (True is seen) or additive. ``scaling`` is 1 / sqrt(width) by default,
     ``position_bias`` is added to the scores (T5), which become softcap * tanh(scores / softcap) (Gemma 2).
-    ``sinks`` are the scores of attending to nothing, for each head (gpt-oss): rows are shown without it, over
-    the tokens, and what they give is turned down by the share that goes to it. ``observe`` names what is
-    shown beside probabilities; the memory of a block is used again for the next.
+    ``sinks`` are each head's score of attending to nothing (gpt-oss): rows are shown without it, over the
+    tokens, and the output is scaled by the share that remains. ``observe`` names what is shown beside
+    probabilities. The next block reuses the memory of a block.
     """
     batch, heads, queries, width = query.shape
     repeats = heads // key.shape[1]
@@ -142,19 +142,18 @@ def attend_in_blocks(
     return output
 
 
-#: What a module may ask of its scores, as ``attend_in_blocks`` takes it.
-CHANGES = ("scaling", "position_bias", "softcap")
+#: Options by which a module changes its scores, as ``attend_in_blocks`` takes them.
+SCORE_OPTIONS = ("scaling", "position_bias", "softcap")
 
 
 def attend_at_once(module: Any, *given: Any, **options: Any) -> Tensor:
-    """Attend as sdpa does, or in blocks where it can't; given queries, keys, values and a mask."""
+    """Compute attention of queries, keys, values and a mask by sdpa, or in blocks where sdpa can't."""
     sinks = options.get(SINKS)
     if options.get("softcap") is None and sinks is None:
         # Without a mask sdpa would take what its module calls causal for that, also across sequences.
         options["is_causal"] = bool(options.get("is_causal"))
         return sdpa_attention_forward(module, *given, **options)[0]
-    known = {name: options.get(name) for name in CHANGES}
-    return attend_in_blocks(*given, sinks=sinks, **known)
+    return attend_in_blocks(*given, sinks=sinks, **{name: options.get(name) for name in SCORE_OPTIONS})
 
 
 def _multiply(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None) -> Tensor:

@@ -11,8 +11,8 @@ from transformers import PreTrainedModel
 
 from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.model.quirks import SINKS, AttentionSinkError, force_full_attention
-from attnprobe.model.reading.blocks import CHANGES, attend_in_blocks, iterate_blocks, spread_band
-from attnprobe.model.reading.ways import Form, Reader, Sites, Way, read_attention
+from attnprobe.model.reading.blocks import SCORE_OPTIONS, attend_in_blocks, iterate_blocks, spread_band
+from attnprobe.model.reading.ways import CallCounter, MapShape, Reader, Way, read_attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,51 +34,49 @@ Observer = Callable[[Piece], None]
 def capture_attention(
     model: PreTrainedModel, observer: Observer, way: Way = Way.REGISTRY, observe: Collection[str] = ()
 ) -> Iterator[Reader]:
-    """Show ``observer`` every block of attention of the forward passes made inside, in their own threads.
+    """Call ``observer`` with every block of attention of the forward passes made inside.
 
-    The model is left as it was: attention implementation, training mode and hooks. Several models can be read
-    at the same time, and one model by several threads, each with passes of its own, which enters the
-    ``thread_context`` of what is given here.
-
-    ``way`` is how attention is reached; ``observe`` names what blocks hold beside probabilities, as far as
-    that way gives it: "scores", "values", "outputs", "queries", "keys".
+    Afterwards the model has its attention implementation, training mode and hooks back. Several models can be
+    read at a time, and a model by several threads; each further thread enters the ``thread_context`` of the
+    value. ``observe`` names what blocks hold beside probabilities, as far as the ``way`` gives it: "scores",
+    "values", "outputs", "queries", "keys".
 
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
     with force_full_attention(model):
-        showing = _Showing(Sites(model), observer, observe)
-        with read_attention(model, way, showing):
-            yield showing
+        reader = _BlockReader(CallCounter(model), observer, observe)
+        with read_attention(model, way, reader):
+            yield reader
 
 
-class _Showing(Reader):
-    def __init__(self, sites: Sites, observer: Observer, observe: Collection[str]) -> None:
-        self.sites, self._observer, self._observe = sites, observer, observe
+class _BlockReader(Reader):
+    def __init__(self, counter: CallCounter, observer: Observer, observe: Collection[str]) -> None:
+        self.counter, self._observer, self._observe = counter, observer, observe
 
     def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
         sinks = options.get(SINKS)
         if sinks is None and getattr(module, "sinks", None) is not None:
             raise AttentionSinkError(type(module).__name__)
-        self.sites.sunk = self.sites.sunk or sinks is not None
+        self.counter.sunk = self.counter.sunk or sinks is not None
         queries = given[0].shape[2]
 
         def show(sequence: int, start: int, rows: Tensor, seen: Observed) -> None:
             self._observer(Piece(layer, sequence, start, queries, rows, seen))
 
-        known = {name: options.get(name) for name in CHANGES}
+        known = {name: options.get(name) for name in SCORE_OPTIONS}
         return attend_in_blocks(*given, sinks=sinks, observe=self._observe, show=show, **known)
 
-    def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
-        probabilities = form.by_head(given.detach())
+    def weigh(self, layer: int, scores: Tensor, given: Tensor, shape: MapShape, length: int | None) -> Tensor:
+        probabilities = shape.by_head(given.detach())
         # Outside of a band there are no scores to show.
-        raw = form.by_head(scores.detach()) if "scores" in self._observe and not form.band else None
+        raw = shape.by_head(scores.detach()) if "scores" in self._observe and not shape.band else None
         batch, heads, queries, keys = probabilities.shape
-        if form.band:
+        if shape.band:
             queries = keys = length or queries
         for members, span in iterate_blocks(batch, heads, queries, keys, given):
             block = probabilities[members, :, span]
-            if form.band:
+            if shape.band:
                 block = spread_band(block, span.start, keys)
             precise = torch.promote_types(block.dtype, torch.float32)
             seen = NOTHING if raw is None else Observed(scores=raw[members, :, span].to(precise))

@@ -1,4 +1,4 @@
-"""Gates: one multiplier for each example, layer and head, between a head and the output projection."""
+"""Gates: multipliers of what heads give to the output projection, by example, layer and head."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError, force_full_attention
 from attnprobe.model.reading.blocks import attend_at_once
-from attnprobe.model.reading.ways import Form, Reader, Sites, Way, read_attention
+from attnprobe.model.reading.ways import CallCounter, MapShape, Reader, Way, read_attention
 
 #: Products of probabilities and values.
 _PRODUCTS = (torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__)
@@ -24,28 +24,28 @@ class Gates(local, Reader):
 
         o_h := g_h o_h + (1 - g_h) r_h
 
-    with o_h what head h gives to the output projection, g_h its gate, and r_h what takes its place, or 0. On
-    the tap's way the head's probabilities are gated, in which o_h is linear; where it is to be kept or
-    exchanged, it is found as the product of probabilities and values.
+    with o_h the output of head h, which the output projection reads, g_h its gate, and r_h its replacement,
+    or 0. With the tap, the head's probabilities are gated, in which o_h is linear; where outputs are recorded
+    or replaced, o_h is the product of probabilities and values.
 
     Attributes, by layer:
         rows: g (batch or 1, head).
         replacements: r (batch or 1, query or 1, head, width), of the heads that the layer computes.
-        outputs: What these gave, ungated, of the same shape; kept only while ``recording``.
-        replayed: What to take for their output instead of computing it.
-        present: Their numbers; empty where all are computed.
+        outputs: Their outputs before the gates, of that shape; kept only while ``recording``.
+        replayed: Outputs to take instead of computing them.
+        computed_heads: Their numbers; empty where all are computed.
     """
 
-    def __init__(self, sites: Sites, present: Sequence[Sequence[int]] = ()) -> None:
-        self.sites, self.present = sites, present
+    def __init__(self, counter: CallCounter, computed_heads: Sequence[Sequence[int]] = ()) -> None:
+        self.counter, self.computed_heads = counter, computed_heads
         self.rows: Mapping[int, Tensor] = {}
         self.replacements: Mapping[int, Tensor] = {}
         self.outputs: dict[int, Tensor] = {}
         self.replayed: Mapping[int, Tensor] = {}
         self.recording = self.differentiable = False
-        #: Probabilities whose product with values is yet to come, also of another shape or type.
+        #: Probabilities, and copies of another shape or type, whose product with values is yet to come.
         self._awaited: list[Tensor] = []
-        self._layer, self._form, self._heads = 0, Form(1), 0  # theirs
+        self._layer, self._shape, self._heads = 0, MapShape(1), 0  # of those
 
     def set(self, xi: Tensor) -> None:
         """Set all gates: (batch or 1, layer, head)."""
@@ -56,9 +56,9 @@ class Gates(local, Reader):
 
     @contextmanager
     def record_outputs(self, *, differentiable: bool = False) -> Iterator[dict[int, Tensor]]:
-        """Keep what the heads give in the pass made inside, and forget what was kept before.
+        """Keep the outputs of heads in the pass made inside, in place of those kept before.
 
-        With ``differentiable``, what comes of the pass can be differentiated by it, though weights be frozen.
+        With ``differentiable``, the pass can be differentiated by them even if all weights are frozen.
         """
         before = self.recording, self.differentiable
         self.outputs = {}
@@ -70,7 +70,7 @@ class Gates(local, Reader):
 
     @contextmanager
     def take_outputs(self, outputs: Mapping[int, Tensor]) -> Iterator[None]:
-        """Take recorded outputs for what the heads of some layers give, and let them pass the gates."""
+        """Use recorded outputs, by layer, in place of those of the heads, in front of the gates."""
         before = self.replayed
         self.replayed = {**before, **outputs}
         try:
@@ -81,10 +81,10 @@ class Gates(local, Reader):
     def row(self, layer: int) -> Tensor | None:
         """Get the gates of the heads that a layer computes; None where all are open."""
         row = self.rows.get(layer)
-        return row if row is None or not self.present else row[:, list(self.present[layer])]
+        return row if row is None or not self.computed_heads else row[:, list(self.computed_heads[layer])]
 
     def pass_output(self, layer: int, output: Tensor) -> Tensor:
-        """Keep the heads' output o (batch, query, head, width), and compute g o + (1 - g) r."""
+        """Record the heads' output o (batch, query, head, width) if asked to; give g o + (1 - g) r."""
         if self.recording:
             if self.differentiable and not output.requires_grad:
                 output = output.detach().requires_grad_()
@@ -102,14 +102,14 @@ class Gates(local, Reader):
             output = attend_at_once(module, *given, **options)
         return self.pass_output(layer, output)
 
-    def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
-        heads = form.by_head(given)
+    def weigh(self, layer: int, scores: Tensor, given: Tensor, shape: MapShape, length: int | None) -> Tensor:
+        heads = shape.by_head(given)
         replaced = layer in self.replacements and self.rows.get(layer) is not None
         if self.recording or layer in self.replayed or replaced:  # their product with values is wanted
-            self._layer, self._form, self._heads, self._awaited = layer, form, heads.shape[1], [given]
+            self._layer, self._shape, self._heads, self._awaited = layer, shape, heads.shape[1], [given]
             return given
         row = self.row(layer)
-        return given if row is None else form.as_given(heads * row[:, :, None, None].to(given))
+        return given if row is None else shape.as_given(heads * row[:, :, None, None].to(given))
 
     def follow(self, func: Callable[..., Any], args: tuple[Any, ...], given: Any) -> Any:
         if not self._awaited or not args or not isinstance(given, Tensor):
@@ -122,28 +122,28 @@ class Gates(local, Reader):
         return given
 
     def leave(self, module: nn.Module, *_: Any) -> None:
-        """Refuse a module that gave its output before the product that was awaited came by."""
+        """Refuse a module that ends before the awaited product was computed."""
         if self._awaited:
             self._awaited = []
             raise UnsupportedModelError(type(module).__name__, "what its heads give can't be replaced")
 
     def restart(self, *_: Any) -> None:
-        self.sites.restart()
+        self.counter.restart()
         self._awaited = []  # of a pass that was cut short
 
     def _pass_product(self, product: Tensor) -> Tensor:
-        """Let the product of probabilities and values through the gates; it stays in its form."""
-        form = self._form
+        """Gate the product of probabilities and values; its shape stays."""
+        shape = self._shape
         if product.ndim == 3:  # as in DeBERTa, also where the probabilities were not
-            form = replace(form, joined=True)
-        output = form.by_head(product)
-        if form.band or output.ndim != 4 or output.shape[1] != self._heads:
+            shape = replace(shape, joined=True)
+        output = shape.by_head(product)
+        if shape.band or output.ndim != 4 or output.shape[1] != self._heads:
             return product  # of something else
         self._awaited = []
         output = output.transpose(1, 2)
         if (taken := self.replayed.get(self._layer)) is not None:
             output = taken.to(output)
-        return form.as_given(self.pass_output(self._layer, output).transpose(1, 2))
+        return shape.as_given(self.pass_output(self._layer, output).transpose(1, 2))
 
 
 @contextmanager
@@ -151,19 +151,19 @@ def gate_attention(
     model: PreTrainedModel,
     way: Way = Way.REGISTRY,
     sites: Sequence[str] = (),
-    present: Sequence[Sequence[int]] = (),
+    computed_heads: Sequence[Sequence[int]] = (),
 ) -> Iterator[Gates]:
     """Put gates on every attention layer of ``model`` for the forward passes made inside.
 
-    Gradients flow to gates that ask for it. The model is left as it was. ``sites`` are the modules of its
-    layers: without them only whole passes are counted right. Where layers lost heads, gates are set by the
-    numbers that heads had before, of which ``present`` are left.
+    Gradients flow to gates that require them. ``sites`` are the modules of the layers; without them, only
+    whole passes are counted correctly. Where layers lost heads, gates have the numbers of heads before that,
+    of which each layer computes its ``computed_heads``.
 
     Raises:
         UnsupportedModelError: When the model can't be switched to another attention function.
     """
     with force_full_attention(model):
-        gates = Gates(Sites(model, sites), present)
+        gates = Gates(CallCounter(model, sites), computed_heads)
         with read_attention(model, way, gates):
             yield gates
 

@@ -1,4 +1,4 @@
-"""Passes that resume at a layer, with what a whole pass gave up to there."""
+"""Passes that resume at a layer, with the outputs of a whole pass up to there."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -15,7 +15,7 @@ Forward = Callable[..., Any]
 
 @contextmanager
 def _wrap_forward(module: nn.Module, run: Forward) -> Iterator[None]:
-    """Run a function in the place of a module, which is given its own forward and what that is given."""
+    """Replace a module's ``forward`` by a function of that ``forward`` and its arguments."""
     before = vars(module).get("forward")
     vars(module)["forward"] = partial(run, module.forward)
     try:
@@ -27,10 +27,11 @@ def _wrap_forward(module: nn.Module, run: Forward) -> Iterator[None]:
 
 
 class BatchReplay(local):
-    """Records the passes of one batch after the other, in each thread its own, and resumes them.
+    """Records a whole pass of a batch and resumes it at a layer. Each thread has its own.
 
-    A block is what a model repeats, the outermost list element around an attention layer. What it gave is
-    given again; within the block of the resumed layer, the output of the attention, without its projections.
+    A block is the outermost list element around an attention layer, which a model repeats. Blocks before that
+    of the resumed layer give their recorded output again; within it, attention gives the recorded output of
+    its heads, and its projections before that are skipped.
     """
 
     def __init__(self, model: nn.Module, gates: Gates) -> None:
@@ -38,14 +39,14 @@ class BatchReplay(local):
         self._resumed_block = 0
         self._recording = self._keeping = False
         self._call = 0
-        self._outputs: dict[int, Tensor] = {}  # what heads gave in the pass that is resumed
-        self._given: list[Any] = []  # what each call of a block gave
+        self._outputs: dict[int, Tensor] = {}  # of the heads of each layer
+        self._given: list[Any] = []  # the output of each call of a block
         self._starts: list[int] = []  # the first attention layer of each call
-        self._entered: dict[str, int] = {}  # for an attention module, the layer it was entered as
+        self._entered: dict[str, int] = {}  # the layer as which an attention module was last entered
 
     @contextmanager
     def watch(self, sites: tuple[str, ...]) -> Iterator["BatchReplay"]:
-        """Stand between the model and its blocks; ``sites`` are the modules of its layers."""
+        """Wrap the blocks and attention modules of the model; ``sites`` are the latter."""
         modules = dict(self._model.named_modules())
         blocks = dict.fromkeys(find_outermost_block(site, modules) for site in sites)
         with ExitStack() as undo:
@@ -62,7 +63,7 @@ class BatchReplay(local):
 
     @contextmanager
     def record(self, *, differentiable: bool = False) -> Iterator[None]:
-        """Keep what the blocks give in the pass made inside; see ``Gates.record_outputs``."""
+        """Record the outputs of blocks and heads in the pass made inside; see ``Gates.record_outputs``."""
         self._given, self._starts = [], []
         self._recording = True
         try:
@@ -73,13 +74,10 @@ class BatchReplay(local):
 
     @contextmanager
     def resume_at(self, layer: int, *, record: bool = False) -> Iterator[None]:
-        """Begin the passes made inside behind the attention of ``layer``.
-
-        With ``record``, what comes after takes the place of what was recorded.
-        """
+        """Begin the passes made inside behind the attention of ``layer``; ``record`` the rest anew."""
         block = max((k for k, start in enumerate(self._starts) if start <= layer), default=0)
         first = self._starts[block] if self._starts else 0
-        self._resumed_block, self._gates.sites.first = block, first
+        self._resumed_block, self._gates.counter.first = block, first
         outputs, self._gates.outputs = self._gates.outputs, self._outputs
         self._keeping = self._gates.recording = record
         try:
@@ -88,7 +86,7 @@ class BatchReplay(local):
         finally:
             self._keeping = self._gates.recording = False
             self._gates.outputs = outputs
-            self._resumed_block, self._gates.sites.first = 0, 0
+            self._resumed_block, self._gates.counter.first = 0, 0
 
     def _restart(self, *_: Any) -> None:
         self._call = 0
@@ -99,7 +97,7 @@ class BatchReplay(local):
         if call < self._resumed_block:
             return self._given[call]
         if self._recording:
-            self._starts.append(self._gates.sites.count)
+            self._starts.append(self._gates.counter.count)
         given = forward(*arguments, **options)
         if self._recording:
             self._given.append(given)
@@ -108,11 +106,11 @@ class BatchReplay(local):
         return given
 
     def _attend(self, site: str, forward: Forward, *arguments: Any, **options: Any) -> Any:
-        self._entered[site] = self._gates.sites.count
+        self._entered[site] = self._gates.counter.count
         return forward(*arguments, **options)
 
     def _project(self, site: str, width: int, forward: Forward, hidden: Tensor) -> Tensor:
-        layer = self._gates.sites.count
+        layer = self._gates.counter.count
         # The module's attention is still to come.
         if self._entered.get(site) == layer and layer in self._gates.replayed:
             return hidden.new_zeros(()).expand(*hidden.shape[:-1], width)  # nobody reads it

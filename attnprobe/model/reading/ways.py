@@ -37,18 +37,18 @@ class Way(StrEnum):
     TAP = "softmax tap"
 
 
-class Sites(local):
-    """Counts the attention calls of a forward pass, so that each knows which layer it is.
+class CallCounter(local):
+    """Numbers the layers of a forward pass by counting the calls of their attention.
 
-    The count is the only way to tell layers apart that share one module, as in ALBERT. With the modules
-    ``expected`` of a whole pass, each layer with a module of its own is known by it, so that parts of the
-    model can also be run by themselves, as generation does.
+    Only a count distinguishes layers that share one module, as in ALBERT. Given the modules ``expected`` in a
+    whole pass, a layer whose module occurs once is recognised by it, so that parts of a model can be run
+    alone, as generation does.
 
     Attributes:
-        called: The names of the modules that called so far, in order.
-        first: The layer a pass begins with; not 0 where earlier layers are replayed.
-        computed: How many of the calls were answered with what the probabilities shown give.
-        sunk: Whether heads of a layer could attend to nothing, so that rows are shown without that.
+        called: The names of the modules called so far, in order.
+        first: The layer that a pass begins with; above 0 where earlier layers are replayed.
+        answered: The number of calls whose output was computed here, from the probabilities shown.
+        sunk: Whether a head has a learned sink, which the rows shown leave out.
     """
 
     def __init__(self, model: nn.Module, expected: Sequence[str] = ()) -> None:
@@ -56,7 +56,7 @@ class Sites(local):
         alone = {name: layer for layer, name in enumerate(expected)}
         self._alone = alone if len(alone) == len(expected) else {}
         self.called: list[str] = []
-        self.first = self.computed = 0
+        self.first = self.answered = 0
         self.sunk = False
 
     @property
@@ -66,7 +66,7 @@ class Sites(local):
 
     def restart(self) -> None:
         self.called.clear()
-        self.computed = 0
+        self.answered = 0
 
     def enter(self, module: nn.Module) -> int:
         """Count a call and give its layer."""
@@ -77,16 +77,16 @@ class Sites(local):
 
 
 @dataclass(frozen=True)
-class Form:
-    """How a tensor of the probabilities of so many sequences is to be read."""
+class MapShape:
+    """The axes of a tensor of probabilities."""
 
     batch: int
-    joined: bool = False  # (batch * head, query, key), as in the older translation models
+    joined: bool = False  # (batch * head, query, key), as in older translation models
     band: bool = False  # (batch, query, head, window around the query), as in Longformer
     windows: int = 1  # (batch * window, head, query, key), as in Swin
 
     def by_head(self, given: Tensor) -> Tensor:
-        """Turn what a module holds into (batch, head, query, key or window)."""
+        """Rearrange a tensor to (batch, head, query, key or window)."""
         if self.band:
             return given.transpose(1, 2)
         if self.windows > 1:
@@ -103,35 +103,35 @@ class Form:
 
 
 class Reader:
-    """What answers for the attention of a model that is read; ``sites`` counts its layers."""
+    """Observes or changes the attention of a model; ``read_attention`` calls it at every layer."""
 
-    sites: Sites
-    #: What another thread enters before it runs passes of its own.
+    counter: CallCounter
+    #: Another thread enters this before it runs passes of its own.
     thread_context: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
-        """Attend, given queries, keys, values and a mask; (batch, query, head, width)."""
+        """Compute attention from queries, keys, values and a mask: (batch, query, head, width)."""
         raise NotImplementedError
 
-    def weigh(self, layer: int, scores: Tensor, given: Tensor, form: Form, length: int | None) -> Tensor:
-        """Answer for a softmax of scores, which gave probabilities in some form."""
+    def weigh(self, layer: int, scores: Tensor, given: Tensor, shape: MapShape, length: int | None) -> Tensor:
+        """Return the probabilities to go on with, of a softmax that gave ``given``."""
         raise NotImplementedError
 
     def follow(self, func: Callable[..., Any], args: tuple[Any, ...], given: Any) -> Any:
-        """Answer for any other function."""
+        """Return the value to go on with, of any other function of torch, which gave ``given``."""
         return given
 
     def leave(self, module: nn.Module, *_: Any) -> None:
-        """Learn that a tapped attention module is done."""
+        """End a tapped attention module."""
 
     def restart(self, *_: Any) -> None:
-        """Learn that a pass begins."""
-        self.sites.restart()
+        """Begin a pass."""
+        self.counter.restart()
 
 
 @contextmanager
 def read_attention(model: PreTrainedModel, way: Way, reader: Reader) -> Iterator[None]:
-    """Let a reader answer for all attention of a model, in evaluation mode; it is left as it was."""
+    """Pass all attention of a model to a reader, in evaluation mode; afterwards the model is as before."""
     registry = way is Way.REGISTRY
     with ExitStack() as undo:
         undo.enter_context(evaluation_mode(model))
@@ -166,7 +166,7 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
             module.training = True
 
 
-#: Which reader answers for a module, by its id: several models can be read at a time, each by one reader.
+#: The reader of each module, by the module's id: several models can be read at once, each by one reader.
 _READERS: dict[int, Reader] = {}
 
 
@@ -186,13 +186,13 @@ def switch_attention(model: PreTrainedModel, implementation: str | None) -> None
 def _attend(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
 ) -> tuple[Tensor, None]:
-    """Let the reader of a module attend; a part that nobody reads, such as a decoder, goes its way."""
+    """Compute attention through the module's reader; without one, as in a decoder not read, plainly."""
     given = query, key, value, attention_mask
     options["dropout"] = 0.0
     reader = _READERS.get(id(module))
     if reader is None:
         return attend_at_once(module, *given, **options), None
-    return reader.attend(reader.sites.enter(module), module, *given, **options), None
+    return reader.attend(reader.counter.enter(module), module, *given, **options), None
 
 
 def _build_mask(*arguments: Any, **options: Any) -> Tensor | None:
@@ -206,10 +206,10 @@ AttentionMaskInterface.register(IMPLEMENTATION, _build_mask)
 
 
 class _Tap(local, TorchFunctionMode):
-    """Catches attention on its way through torch, and leaves everything else alone.
+    """Intercepts the attention among torch's function calls, and nothing else.
 
-    Each thread has its own state: the attention ``modules`` that it is in, the innermost at the end, how many
-    ``softmaxes`` over keys each has taken, and what the model was given.
+    Each thread has its own state: the attention ``modules`` it is in, innermost last, how many ``softmaxes``
+    over keys each has taken, and the sizes of the model's input.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -224,7 +224,7 @@ class _Tap(local, TorchFunctionMode):
         self.targets: int | None = None  # those that a decoder beside an encoder reads
 
     def hook(self, model: Any) -> Iterator[RemovableHandle]:
-        """Follow the passes of a model from attention module to attention module, by their class names."""
+        """Hook the model and its attention modules, which are recognised by their class names."""
         yield model.register_forward_pre_hook(self.forget)
         both = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
         parts = [model, *([model.get_encoder()] if both and hasattr(model, "get_encoder") else [])]
@@ -255,8 +255,8 @@ class _Tap(local, TorchFunctionMode):
     def leave(self, *_: Any) -> None:
         del self.modules[-1], self.softmaxes[-1]
 
-    def find_form(self, scores: Tensor) -> Form | None:
-        """Tell the form of scores over the last axis, or None if they are not of tokens for tokens."""
+    def find_shape(self, scores: Tensor) -> MapShape | None:
+        """Find the axes of scores whose last axis is the keys; None if they are not of tokens for tokens."""
         if self.batch is None or scores.ndim not in {3, 4} or not prod(scores.shape):
             return None
         module = self.modules[-1]
@@ -265,7 +265,7 @@ class _Tap(local, TorchFunctionMode):
             if scores.shape[3] != 2 * window + 1:
                 reason = "tokens with global attention are not read, only its sliding window is"
                 raise UnsupportedModelError(type(module).__name__, reason)
-            return Form(self.batch, band=True)
+            return MapShape(self.batch, band=True)
         queries, keys = scores.shape[-2:]
         known = self.length is not None  # of an image, layers may attend to fewer tokens
         if known and queries != keys and (queries, keys) != (self.targets, self.length):
@@ -273,7 +273,7 @@ class _Tap(local, TorchFunctionMode):
         parts, rest = divmod(scores.shape[0], self.batch)
         if rest or (scores.ndim == 4 and parts > 1 and known):
             return None
-        return Form(self.batch, joined=True) if scores.ndim == 3 else Form(self.batch, windows=parts)
+        return MapShape(self.batch, joined=True) if scores.ndim == 3 else MapShape(self.batch, windows=parts)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = kwargs or {}
@@ -288,18 +288,18 @@ class _Tap(local, TorchFunctionMode):
         return self._reader.follow(func, args, func(*args, **options))
 
     def _enter(self) -> int | None:
-        """Count the first softmax of a call of a module, and no other."""
+        """Count the first softmax of a module's call, and no other."""
         self.softmaxes[-1] += 1
-        return self._reader.sites.enter(self.modules[-1]) if self.softmaxes[-1] == 1 else None
+        return self._reader.counter.enter(self.modules[-1]) if self.softmaxes[-1] == 1 else None
 
     def _softmax(self, func: Callable[..., Tensor], input: Tensor, *arguments: Any, **options: Any) -> Tensor:
         scores = input  # as softmax names it, which may be called with names only
         given = func(scores, *arguments, **options)
         dim = arguments[0] if arguments else options.get("dim")
-        form = self.find_form(scores) if dim in {-1, scores.ndim - 1} else None
-        if form is None or (layer := self._enter()) is None:
+        shape = self.find_shape(scores) if dim in {-1, scores.ndim - 1} else None
+        if shape is None or (layer := self._enter()) is None:
             return self._reader.follow(func, (scores,), given)
-        return self._reader.weigh(layer, scores, given, form, self.length)
+        return self._reader.weigh(layer, scores, given, shape, self.length)
 
     def _attend(
         self,
@@ -318,7 +318,7 @@ class _Tap(local, TorchFunctionMode):
             attn_mask = torch.ones(query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
         if attn_mask is not None:
             attn_mask = attn_mask[(None,) * (4 - attn_mask.ndim)]
-        self._reader.sites.computed += 1
+        self._reader.counter.answered += 1
         groups = query.shape[1] // key.shape[1]
         if groups > 1:
             key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
