@@ -108,8 +108,8 @@ def test_a_label_of_one_document_has_no_head():
     (text, spans, links), *others = sentences(9, 0)
     rare = text, spans, [(*ends, "rare") for *ends, _ in links]
     found = table(model(0, layers=1), [rare, *others], min_links=1)
-    none = {label for label, head in zip(found.data["relation"], found.data["head"], strict=True) if head is None}
-    assert none == {"rare"}
+    heads = zip(found.data["relation"], found.data["head"], strict=True)
+    assert {label for label, head in heads if head is None} == {"rare"}
     assert not any("lie in one fold" in note for note in found.notes)
     assert any("lie in one fold" in note for note in table(model(0), [rare], min_links=1).notes)
 
