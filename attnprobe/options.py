@@ -39,8 +39,8 @@ path_option = partial(output_option, flags=("--output", "-o"), metavar="PATH")
 ModelArgument = Annotated[
     "str | Path | PreTrainedModel",
     Option(
-        "A hub id, a folder, or demo. Of the hub, HF_HOME, HF_TOKEN and HF_HUB_OFFLINE hold.",
-        doc='"demo", a folder, a hub id, or a loaded model with its tokenizer, which is left as it was.',
+        "A hub id, a folder, or demo. HF_HOME, HF_TOKEN and HF_HUB_OFFLINE apply.",
+        doc='"demo", a folder, a hub id, or a loaded model with its tokenizer, which is left unchanged.',
         metavar="MODEL",
         line=str,
         argument=True,
@@ -50,7 +50,7 @@ TextsArgument = Annotated[
     "Texts",
     data_option(
         "A file (txt, csv, jsonl, parquet, ...), a folder, a hub dataset, or - for standard input. "
-        "Default: a sample.",
+        "Default: built-in sentences.",
         doc="Strings, pairs of strings, the path of a file or of a folder of .txt files, images or sound, "
         "the id of a hub dataset, a Source; or a DataFrame, a dict of columns or a dataset with its "
         "text_column. By default the sentences that ship with attnprobe.",
@@ -60,7 +60,7 @@ TextsArgument = Annotated[
 GoldArgument = Annotated[
     "Texts",
     data_option(
-        "A file with gold links, or - for standard input; repeat it for several. Default: a sample.",
+        "A file of gold links, or - for standard input; repeat for several. Default: built-in examples.",
         metavar="FILE",
         line=list[str] | None,
     ),
@@ -68,9 +68,9 @@ GoldArgument = Annotated[
 LabelsArgument = Annotated[
     "Iterable[Label] | None",
     Option(
-        doc="Where texts come one by one, what is right for each: its class, number or target text, a list "
+        doc="The gold answer of each text, if texts are a sequence: its class, number or target text, a list "
         "of labels, a label for each word of a text that is a list of words, SQuAD's answers, the score "
-        "of a pair, or the negative of a triplet. Of a file or a table, name label_column."
+        "of a pair, or the negative of a triplet. For a file or a table, name label_column instead."
     ),
 ]
 
@@ -79,29 +79,29 @@ class ModelOptions(TypedDict, total=False):
     """Which checkpoint, and how it is loaded and run."""
 
     revision: Annotated[str | None, model_option("Branch, tag or commit on the hub.", free=True)]
-    trust_remote_code: Annotated[bool, model_option("Run Python code that the checkpoint brings along.")]
+    trust_remote_code: Annotated[bool, model_option("Run Python code from the checkpoint.")]
     base: Annotated[str | None, model_option("The model that an adapter was trained on.", hidden=True)]
-    adapter: Annotated[str | None, model_option("Which adapter of a folder that holds several.", hidden=True)]
+    adapter: Annotated[str | None, model_option("Which adapter, if a folder holds several.", hidden=True)]
     prompt: Annotated[
         str | None,
-        model_option("Which prompt of an embedding model, or none. Default: its usual one.", hidden=True),
+        model_option("Prompt of an embedding model, or none. Default: the model's own.", hidden=True),
     ]
     allow_bin: Annotated[bool, model_option("Read pickled weights (.bin), which can run code.", hidden=True)]
     random_weights: Annotated[
-        int | None, model_option("Draw the weights anew: what is not learned.", metavar="SEED", low=0)
+        int | None, model_option("Replace the weights by random ones, as a baseline.", metavar="SEED", low=0)
     ]
     device: Annotated[str, model_option("auto, cpu, cuda, cuda:0 or mps.", default="auto")]
     device_map: Annotated[
         Literal["auto", "balanced", "balanced_low_0", "sequential"] | dict[str, Any] | None,
-        model_option("Spread a model by accelerate: auto, balanced, ... or sequential.", hidden=True),
+        model_option("Spread a model over devices: auto, balanced, ... or sequential.", hidden=True),
     ]
     dtype: Annotated[
         str,
         model_option(
             "float32, bfloat16, float16 or float64.",
             default="float32",
-            doc="Type of the weights: float32, bfloat16, float16, float64. In half precision keys tie, and "
-            "the first counts as the most attended: offset moves in some heads (3 of 72 of a MiniLM).",
+            doc="Type of the weights: float32, bfloat16, float16, float64. In half precision, keys tie "
+            "and the first counts as the most attended: offset moves in some heads (3 of 72 of a MiniLM).",
         ),
     ]
     threads: Annotated[
@@ -110,7 +110,7 @@ class ModelOptions(TypedDict, total=False):
     workers: Annotated[
         int | None,
         model_option(
-            "Batches at a time, for speed. Default: as threads, up to 8; 1 on an accelerator.",
+            "Batches computed at a time. Default: one a thread, up to 8; 1 on an accelerator.",
             low=1,
             high=1024,
             free=True,
@@ -118,7 +118,8 @@ class ModelOptions(TypedDict, total=False):
         ),
     ]
     progress: Annotated[
-        "bool | Progress", model_option(default=False, doc="True for a bar, or an object to tell.", free=True)
+        "bool | Progress",
+        model_option(default=False, doc="True for a progress bar, or an object of your own.", free=True),
     ]
 
 
@@ -133,7 +134,7 @@ class HubOptions(TypedDict, total=False):
 
     split: Annotated[str | None, text_option("Split of a hub dataset.")]
     dataset_config: Annotated[str | None, text_option("Configuration of a hub dataset.", hidden=True)]
-    name: Annotated[str | None, text_option(doc="What the column dataset says.")]
+    name: Annotated[str | None, text_option(doc="Name for the column dataset.")]
 
 
 class TextOptions(HubOptions, total=False):
@@ -145,16 +146,16 @@ class TextOptions(HubOptions, total=False):
     document_column: Annotated[
         str | None,
         text_option(
-            "Column that says which rows are parts of one document, over which standard errors are. "
-            "Default: as the format has it, or each row.",
+            "Column that names the document of a row; standard errors are over documents. Default: as the "
+            "format marks them, or each row.",
             hidden=True,
         ),
     ]
-    max_length: Annotated[int | None, text_option("Tokens in a window. Default: the model's.", low=1)]
+    max_length: Annotated[int | None, text_option("Longest sequence in tokens. Default: the model's.", low=1)]
     truncate: Annotated[bool, text_option("Keep only the first window of a document.", hidden=True)]
     limit: Annotated[int | None, text_option("Read the first N documents.", flags=("--limit", "-L"), low=1)]
     sample: Annotated[int | None, text_option("Draw N documents at random.", metavar="N", low=1)]
-    seed: Annotated[int, text_option("Seed of all that is drawn.", default=42, low=0, hidden=True)]
+    seed: Annotated[int, text_option("Seed of every random draw.", default=42, low=0, hidden=True)]
     batch_tokens: Annotated[int | None, text_option("Tokens in a batch, for speed.", low=1, hidden=True)]
 
 
@@ -163,7 +164,7 @@ class PartOptions(TypedDict, total=False):
 
     part: Annotated[
         str | None,
-        text_option("Read every N-th document from the K-th; merge adds up all.", metavar="K/N", hidden=True),
+        text_option("Read every N-th document from the K-th on; merge adds up.", metavar="K/N", hidden=True),
     ]
 
 
@@ -173,7 +174,7 @@ class GroupOptions(TypedDict, total=False):
     by_group: Annotated[
         str | None,
         text_option(
-            "Measure each group of documents too, such as genre.",
+            "Also measure each group of documents, by a column such as genre.",
             doc="Measure each group of documents too, and test whether groups are alike: a column such as "
             "genre or source; of CoNLL-U a comment (# genre = news); file, of several files; folder, of .txt "
             "files in folders.",
@@ -201,7 +202,7 @@ class FrequencyOptions(TypedDict, total=False):
     frequencies: Annotated[
         Path | str | None,
         text_option(
-            "Lines of a token, a tab and its frequency, for what is rare. Default: the text.",
+            "A file of token, tab, frequency: which tokens are rare. Default: counted in the text.",
             metavar="FILE",
             hidden=True,
             reads="data",
@@ -221,7 +222,7 @@ class TargetOptions(TypedDict, total=False):
     label_column: Annotated[
         str | None,
         text_option(
-            "Column of the target texts that a decoder beside an encoder reads. Default: the text itself.",
+            "Column of target texts for an encoder-decoder model. Default: the text itself.",
             hidden=True,
         ),
     ]
@@ -233,7 +234,7 @@ class WeightOptions(TypedDict, total=False):
     weights: Annotated[
         Literal["attention", "norm", "both"],
         text_option(
-            "attention, norm (keys weighted by what they carry) or both.",
+            "attention, norm (attention times the norm of value vectors) or both.",
             default="attention",
             metavar="KIND",
             doc='"attention"; "norm" weights each key by the length of what it gives to the residual '
@@ -247,19 +248,19 @@ class TaskOptions(TypedDict, total=False):
     """What the model is asked to do while its heads are switched."""
 
     objective: Annotated[
-        Objective | None, Option("Task. Default: as the model's head and the labels say.", metavar="TASK")
+        Objective | None, Option("Task. Default: by the model's head and the labels.", metavar="TASK")
     ]
     label_column: Annotated[
         str | None,
         Option(
-            "Column of what is right: class, number, labels, tags, text. Default: one of a usual name.",
-            doc="Column of what is right: a class, number or target text; a list of labels (names, numbers, "
+            "Column of gold answers: class, number, labels, tags or text. Default: one with a usual name.",
+            doc="Column of gold answers: a class, number or target text; a list of labels (names, numbers, "
             "0 and 1 for each, or one string parted by | or ,); a label for each word; SQuAD's answers; the "
             "score of a pair; of CoNLL-U upos, xpos or deprel. Default: label, labels, class or target; of "
             "words ner_tags, tags, pos_tags, upos, labels or label; of question and context, answers.",
         ),
     ]
-    force_head: Annotated[bool, Option("Make up the task's head; numbers mean little.", hidden=True)]
+    force_head: Annotated[bool, Option("Add an untrained task head; its numbers mean little.", hidden=True)]
 
 
 class MetricOptions(TypedDict, total=False):
@@ -268,7 +269,7 @@ class MetricOptions(TypedDict, total=False):
     metric: Annotated[
         Metric | None,
         Option(
-            "What an answer is scored by. Default: what is usual for the task.",
+            "Score of the task. Default: the task's usual one.",
             doc="; ".join(f"{name}: {one.scores}" for name, one in OBJECTIVES.items())
             + ". Default: the first.",
         ),
@@ -290,7 +291,7 @@ class ResumeOptions(TypedDict, total=False):
     resume: Annotated[
         Path | str | None,
         output_option(
-            "Keep the run's state here; go on from it after Ctrl-C or a crash.",
+            "Keep the run's state in this file; continue from it after Ctrl-C or a crash.",
             metavar="STATE",
             free=True,
         ),
@@ -300,7 +301,7 @@ class ResumeOptions(TypedDict, total=False):
 class Saying(TypedDict, total=False):
     """What is told on standard error."""
 
-    quiet: Annotated[bool, output_option("Say nothing but errors.", flags=("--quiet", "-q"))]
+    quiet: Annotated[bool, output_option("Print errors only.", flags=("--quiet", "-q"))]
     verbose: Annotated[bool, output_option("Show tracebacks.", flags=("--verbose", "-v"), hidden=True)]
     no_progress: Annotated[bool, output_option("Show no progress bar.", hidden=True)]
 
@@ -314,12 +315,12 @@ class TableOutput(Saying, total=False):
         output_option(f"table, {either(FORMATS)}. Default: table; in a pipe csv.", hidden=True),
     ]
     only: Annotated[
-        str | None, output_option("Write these columns alone, with errors and keys.", metavar="COLUMN,...")
+        str | None, output_option("Write only these columns, with their errors.", metavar="COLUMN,...")
     ]
-    rows: Annotated[int | None, output_option("Write the first N rows alone.", low=1)]
+    rows: Annotated[int | None, output_option("Write only the first N rows.", low=1)]
     precision: Annotated[int | None, output_option("Significant digits.", low=1, high=17, hidden=True)]
     overwrite: Annotated[bool, output_option("Replace files that exist.")]
-    full: Annotated[bool, output_option("Show all of a long table on a terminal.")]
+    full: Annotated[bool, output_option("Show every row and column on a terminal.")]
 
 
 class SurveyOptions(
@@ -340,7 +341,7 @@ class SurveyOptions(
     until: Annotated[
         "str | float | Mapping[str, float] | None",
         text_option(
-            "Read until each interval is this narrow: 0.05, or entropy=0.1,previous=0.02.",
+            "Stop when every 95 % interval is within ± this: 0.05, or entropy=0.1,previous=0.02.",
             doc="Read documents in a random order until the 95 % interval of each head is at most this wide "
             'to either side: 0.05 for every column, or {"entropy": 0.1, "previous": 0.02}. Looks are at 128, '
             "256, 512, ... documents.",
@@ -349,7 +350,7 @@ class SurveyOptions(
     ]
     queries: Annotated[
         Literal["text", "image"] | None,
-        text_option("Count only queries of the text, or of the image.", metavar="text|image", hidden=True),
+        text_option("Count only queries in the text, or in the image.", metavar="text|image", hidden=True),
     ]
 
 

@@ -40,10 +40,10 @@ def make_app(*, everything: bool = False) -> typer.Typer:
     """Make the program; its help shows the usual options of each command, or ``everything``."""
     app = typer.Typer(
         name="attnprobe",
-        help="What every attention head of a pretrained checkpoint does, with error bars.\n\n"
+        help="Measure what every attention head of a pretrained checkpoint does, with error bars.\n\n"
         "Try: attnprobe entropy demo",
-        epilog="MODEL is a hub id, a folder, or demo. Without -d, attnprobe reads sentences that ship with "
-        "it. attnprobe COMMAND --help shows the usual options of a command, --help-all all of them.",
+        epilog="MODEL is a hub id, a folder, or demo. Without -d, attnprobe reads built-in sentences. "
+        "attnprobe COMMAND --help shows the usual options of a command, --help-all all options.",
         rich_markup_mode="rich",
         no_args_is_help=True,
         pretty_exceptions_enable=False,

@@ -33,7 +33,7 @@ def census(
             doc='Names of columns ("entropy"), of families ("positional"), of statistics of other packages, '
             'or functions that attnprobe.statistic decorates; by default "census", all but "profile", '
             'attention by offset. "entropy_norm" is of attention weighted by norm, and "norm" the family of '
-            "what heads carry, which weights adds too.",
+            "lengths of value vectors, which weights adds too.",
             metavar="NAME,NAME",
         ),
     ] = None,
@@ -41,8 +41,8 @@ def census(
         bool,
         text_option(
             "Add rank, mixing and --weights both.",
-            doc="Measure all that has one row a head: the census under both weightings, norm, rank without "
-            "map_rank, mixing. What the model does not give is left out, and a note says so.",
+            doc="Measure every column with one row a head: the census under both weightings, norm, rank "
+            "without map_rank, mixing. What the model can't give is left out, with a note.",
         ),
     ] = False,
     **options: Unpack[CensusOptions],
@@ -55,9 +55,9 @@ def census(
       entropy             -sum p ln p, in nats; entropy_normalized, entropy_first
       confidence          the largest p of a row
       previous, self, next
-                          attention to the token before, itself, after
+                          attention to the token before, itself, the one after
       offset, offset_share
-                          the relative place most often attended most; how often
+                          the offset most often attended most; how often
       attention_distance  mean distance in tokens; _ratio: to uniform attention
       first, separator, punctuation, other
                           attention to such tokens
@@ -66,9 +66,9 @@ def census(
       rarest_share        queries that look most at the rarest token
       jsd_mean            mean divergence from the layer's other heads, in nats
       NAME_se, n          standard error over documents; sequences
-      NAME_norm           with --weights: keys weighted by what they carry
+      NAME_norm           with --weights: attention times value lengths
       norm_total, norm_first, norm_separator, norm_punctuation, norm_other
-                          with --weights: the length of what heads carry
+                          with --weights: length of the weighted values
       NAME_q, NAME_q_p, NAME_q_p_adjusted
                           with --by-group: Cochran's Q, Welch's p, Holm's p
 
@@ -128,7 +128,7 @@ def entropy(
 
     Columns, means over queries, then over the n sequences:
       entropy             -sum p ln p, in nats
-      entropy_normalized  divided by ln n of n visible keys, its largest value
+      entropy_normalized  divided by ln of the number of visible keys
       entropy_first       entropy of the first token's row
       confidence          the largest p of a row
       NAME_se, n          standard error over documents; sequences
@@ -157,11 +157,11 @@ def positional(
 
     Columns, means over queries, then over the n sequences:
       previous, self, next      attention to the token before, itself, after
-      offset                    the relative place most often attended most
-      offset_share              how often, where there is a key at this place
+      offset                    the offset most often attended most
+      offset_share              how often, where a key is at that offset
       attention_distance        mean distance of attention, in tokens
       attention_distance_ratio  divided by that of uniform attention
-      NAME_shuffled             with --control: with tokens in a random order
+      NAME_shuffled             with --control: the same with tokens shuffled
       NAME_se, n                standard error over documents; sequences
 
     Examples:
@@ -221,16 +221,16 @@ def rare(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[Ce
 def modality(
     model: ModelArgument, texts: TextsArgument = None, **options: Unpack[CensusOptions]
 ) -> "HeadTable":
-    """Which heads look at the image, which at the text, where a model reads both together?
+    """Which heads look at the image and which at the text, in a model that reads both?
 
     Columns, means over queries, then over the n sequences:
-      text_to_image, ...   attention of the text's tokens to the image; likewise
+      text_to_image, ...   attention from text tokens to the image; likewise
                            text_to_text, text_to_special, image_to_image, ...
       image_mass, text_mass, special_mass
                            the same of all queries
       NAME_lift            divided by the share of the keys; 1 is no preference
       NAME_entropy         entropy of attention within the image, or the text
-      text_to_image_peak   the text's tokens that look most at the image
+      text_to_image_peak   share of text tokens that look most at the image
       NAME_se, n           standard error over documents; sequences
 
     Examples:
@@ -247,7 +247,7 @@ def distance(
     texts: TextsArgument = None,
     *,
     by: Annotated[Literal["pair", "head", "layer"], Option("A row for each pair, head or layer.")] = "pair",
-    all_pairs: Annotated[bool, Option("Compare all heads of the model, not only those of a layer.")] = False,
+    all_pairs: Annotated[bool, Option("Compare all heads of the model, not only of a layer.")] = False,
     **options: Unpack[CensusOptions],
 ) -> "HeadTable":
     """Which heads of a layer are copies, and which is the outlier?
@@ -257,9 +257,9 @@ def distance(
                    ln 2 = 0.693 for heads that never look at the same token
       js_distance  its square root
       jsd_mean, nearest_head, jsd_nearest
-                   with --by head: mean to the layer's heads; the nearest of them
+                   with --by head: mean over the layer's heads; the nearest one
       jsd_mean, jsd_std, odd_head, odd_jsd
-                   with --by layer: mean, spread; the head furthest off
+                   with --by layer: mean, spread; the most different head
       NAME_se, n   standard error over documents; sequences
 
     Examples:
@@ -287,16 +287,16 @@ def mixing(
     """Do the heads of a layer repeat each other, or cancel?
 
     Columns:
-      explained_by_others  share of a head's logits that a mix of the layer's others
-                           gives; 1 for a copy
+      explained_by_others  share of a head's logits that a linear mix of the layer's
+                           other heads gives; 1 for a copy
       explained_by_others_null
-                           the same if only special tokens made heads alike
+                           the same with ordinary keys shuffled
       contribution_norm    length of what a head adds to the residual stream
       effective_heads      with --by layer: the number of heads that differ
-      cancellation         with --by layer: length of what heads add together over
-                           apart; 0 they cancel, 1 orthogonal, more: they agree
+      cancellation         with --by layer: squared length of the heads' sum over
+                           the sum of theirs; 0 they cancel, 1 orthogonal
       logit_correlation, contribution_cosine
-                           with --by pair: of logits, and of what heads add
+                           with --by pair: of logits; of what heads add
       NAME_se, n           standard error, a jackknife over documents; sequences
 
     Examples:
@@ -305,9 +305,9 @@ def mixing(
       attnprobe mixing bert-base-uncased -d corpus.txt --by pair -o pairs.parquet
 
     Notes:
-        Logits are what the softmax is taken of. For ``explained_by_others_null`` the keys of each head are
-        shuffled, except for special tokens and the first token. What a model does not give, such as what each
-        head adds where the output projection can't be found, is left out, and a note says so.
+        Logits are the scores before the softmax. For ``explained_by_others_null`` the keys of each head are
+        shuffled, except for special tokens and the first token. A column that the model can't give is left
+        out, with a note: contributions need an output projection that is found.
 
     References:
         Shazeer et al. (2020), Talking-heads attention; Kobayashi et al. (2020), Attention is not only a
@@ -328,22 +328,22 @@ def rank(
     model: ModelArgument,
     texts: TextsArgument = None,
     *,
-    map_rank: Annotated[bool, Option("Measure the rank of maps too; up to 2.2 passes more.")] = False,
+    map_rank: Annotated[bool, Option("Also measure the rank of maps; costs up to 2.2 more passes.")] = False,
     **options: Unpack[SurveyOptions],
 ) -> "HeadTable":
     """Are heads too narrow for the sequences?
 
-    Only sequences longer than the head is wide together with a share near 1 speak of a bottleneck.
+    The width is a bottleneck only if sequences are longer than it and the share is near 1.
 
     Columns:
       head_width        the width of a head's keys, d_k
       longer            share of sequences with more keys than that
-      logit_rank        directions that the logits QK^T of a sequence are made of,
-                        (sum s^2)^2 / sum s^4 of the singular values, centred
-      logit_rank_share  over the largest possible, min(d_k, queries, keys - 1)
+      logit_rank        effective rank of a sequence's logits QK^T, rows centred:
+                        (sum s^2)^2 / sum s^4 of the singular values s
+      logit_rank_share  divided by its maximum, min(d_k, queries, keys - 1)
       qk_rank           the same of the weights W_Q W_K^T, without biases
       qk_top_half       share of sum s^2 in the upper half of the singular values
-      map_rank          with --map-rank: how many different rows a map is made of
+      map_rank          with --map-rank: effective number of different rows of a map
       NAME_se, n        standard error over documents; sequences
 
     Examples:

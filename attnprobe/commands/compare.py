@@ -98,36 +98,36 @@ def compare(
     match: Annotated[
         Literal["layer", "model", "outputs", "outputs-layer"] | None,
         Option(
-            "Match heads one to one: layer (within layers), model, outputs (by what they give) or "
+            "Match heads one to one: by attention within a layer or over the model, or by outputs or "
             "outputs-layer.",
             metavar="HOW",
             doc='Match heads one to one: within "layer" or over "model" by the least total divergence, by '
-            'what heads give ("outputs", "outputs-layer") by the most total CKA; columns in _b are then its.',
+            'their "outputs" or "outputs-layer" by the largest total CKA; columns in _b are of the match.',
         ),
     ] = None,
-    nearest: Annotated[bool, Option("Look for the nearest head among all, or not, which is quicker.")] = True,
+    nearest: Annotated[bool, Option("Find each head's nearest head; --no-nearest is quicker.")] = True,
     tokenizers: Annotated[
-        "Sequence[Tokenizer] | None", Option(doc="Those of loaded models, one for each.")
+        "Sequence[Tokenizer] | None", Option(doc="The tokenizer of each loaded model.")
     ] = None,
     **options: Unpack[CompareOptions],
 ) -> "HeadTable":
     """What did fine-tuning change in the heads?
 
-    Both models read the same batches, each once. Models with different tokenizers are compared word
-    by word; of models of different shapes, each head with its nearest one (columns in _b).
+    Both models read the same batches once. Models with different tokenizers are compared word by word.
+    Between models of different shapes, columns in _b are about each head's nearest head.
 
     Columns:
-      jsd              how differently heads of one number attend, query by
+      jsd              divergence of the two heads with the same number, query by
                        query, 0 to 0.693 nats
       nearest_layer, nearest_head, jsd_nearest
-                       the head of the second model that attends most alike
+                       the head of the second model with the least divergence
       matched_layer, matched_head, jsd_matched, cka_matched
                        with --match: the partner, one to one
-      cka              with --match outputs: how alike heads of one number give,
-                       0 to 1, by linear CKA (Kornblith et al. 2019)
+      cka              with --match outputs: similarity of what they output, 0 to
+                       1: linear CKA (Kornblith et al. 2019)
       NAME_a, NAME_b   means of both models, for each column of the census
       NAME_delta       b less a, with NAME_delta_se, paired by document
-      NAME_p_adjusted  that they do not differ, by Holm over heads
+      NAME_p_adjusted  of no difference (paired t), Holm over heads
 
     Examples:
       attnprobe compare bert-base-uncased my-bert -d corpus.txt -o changes.csv
@@ -247,18 +247,20 @@ def dynamics(
     steps: Annotated[
         str | Sequence[int] | None,
         model_option(
-            "The step of each checkpoint. Default: as its name says, checkpoint-500, epoch-04.",
+            "Step of each checkpoint. Default: from its name, such as checkpoint-500 or epoch-04.",
             metavar="0,500,1000",
             hidden=True,
         ),
     ] = None,
     by: Annotated[
         Literal["head", "step"],
-        output_option("A row for each step and head, or step: how close heads' order is to the last."),
+        output_option(
+            "head: a row for each step and head; step: how close the order of heads is to the last."
+        ),
     ] = "head",
     method: Annotated[
         Literal["gradient", "ig", "lrp", "confidence"],
-        Option("With --measure importance: as of importance.", hidden=True),
+        Option("With --measure importance: its --method.", hidden=True),
     ] = "gradient",
     prune_by: Annotated[str, Option("With prune: its --by.", reads="order", hidden=True)] = "gradient",
     prune_step: Annotated[float, Option("With prune: its --step.", above=0, high=1, hidden=True)] = 0.1,
@@ -267,11 +269,11 @@ def dynamics(
 ) -> "HeadTable":
     """How do heads change over a training run?
 
-    The table is that of the measure's own command for each checkpoint. The checkpoints are loaded
-    one after the other and need one tokenizer.
+    The table is that of the measure's own command, for each checkpoint. Checkpoints are loaded one
+    after the other and share one tokenizer.
 
     Columns:
-      step             the number behind step, checkpoint or epoch in the name
+      step             the number after step, checkpoint or epoch in the name
       importance, ...  see the help of the measure's command
       spearman_last, kendall_last
                        with --by step: rank correlation with the last step

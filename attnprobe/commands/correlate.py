@@ -32,7 +32,7 @@ def correlate(
     in_domain: Annotated[
         "HeadTable | Texts",
         Option(
-            "A table that importance or ablate wrote. With MODEL: data.",
+            "A table from importance or ablate; with MODEL, data.",
             metavar="TABLE|DATA",
             reads="side",
         ),
@@ -44,7 +44,7 @@ def correlate(
     model: Annotated[
         "str | Path | PreTrainedModel | None",
         Option(
-            "A hub id, a local folder, or demo, to measure both sides with; none for tables.",
+            "A hub id, a folder, or demo, to measure both sides; none for tables.",
             metavar="MODEL",
             argument=True,
         ),
@@ -59,10 +59,13 @@ def correlate(
             flags=("--measure", "--method"),
         ),
     ] = None,
-    column: Annotated[str | None, Option("With tables: compare this column. Default: the usual one.")] = None,
-    across_models: Annotated[bool, Option("With tables: of different models of the same shape.")] = False,
+    column: Annotated[
+        str | None, Option("With tables: the column to compare. Default: importance or score.")
+    ] = None,
+    across_models: Annotated[bool, Option("With tables: allow two models of the same shape.")] = False,
     by: Annotated[
-        Literal["model", "head"], Option("One row, or one for each head, those that disagree most first.")
+        Literal["model", "head"],
+        Option("model: one row; head: one row a head, the largest disagreement first."),
     ] = "model",
     **options: Unpack[ScoreOptions],
 ) -> "HeadTable":
@@ -72,14 +75,14 @@ def correlate(
 
     Columns:
       pearson         over heads, with its 95 % interval _low, _high, and p
-      pearson_true    what it would be without the noise of the examples, with a
-                      95 % interval by the jackknife
+      pearson_true    estimate without the noise of the examples, with its 95 %
+                      interval (jackknife)
       spearman, kendall
                       rank correlations, with p
       reliability_in, reliability_out
-                      how well a side would agree with as many other examples:
+                      how well a side would correlate with as many new examples:
                       split halves, Spearman-Brown; it limits pearson
-      disagreement    with --by head: how far the ranks of a head differ
+      disagreement    with --by head: difference of the head's ranks
 
     Examples:
       attnprobe correlate demo --in-domain embedded --out-domain notes.txt
@@ -157,7 +160,7 @@ def merge(
     tables: Annotated[
         "Sequence[HeadTable | Path | str]",
         Option(
-            "The json beside each table, or the table itself; no two of the same text.",
+            "The tables, or the json beside each; no two of the same text.",
             metavar="TABLE...",
             line=list[Path],
             argument=True,
@@ -167,16 +170,16 @@ def merge(
     *,
     statistics: Annotated[
         "Sequence[Statistic]",
-        Option(doc="Those of one's own that the tables hold, and that no package brings along."),
+        Option(doc="Your own statistics in the tables, unless a package registers them."),
     ] = (),
 ) -> "HeadTable":
     """What do the tables of separate jobs add up to?
 
-    Each job, such as one of a Slurm array, reads its part (--part 3/100) or a file of its own and
-    writes a table with -o; merge adds up the sums in the json files beside them. Tables of census
-    and of its parts, rank, induction, mixing, syntax, coreference, links and roles can be merged, of
-    the same model with the same options. Columns on rare tokens are left out where the jobs took
-    different ones for rare. One table, of any command, is written in another format.
+    Each job, such as a task of a Slurm array, reads its part (--part 3/100) or its own file, and
+    writes a table with -o; merge adds up the sums in the json files beside them. It merges tables of
+    one model with the same options, from census and its parts, rank, induction, mixing, distance,
+    syntax, coreference, links and roles. Columns on rare tokens are left out if the jobs differ in
+    what is rare. A single table, from any command, is written in another format.
 
     Examples:
       attnprobe census my-bert -d corpus.txt --part 1/2 -o part1.csv

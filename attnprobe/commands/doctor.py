@@ -31,11 +31,11 @@ def doctor(
 ) -> "HeadTable":
     """Can attnprobe read this checkpoint?
 
-    Runs two short sequences and compares what attnprobe reads with the untouched model and with its
-    own eager attention maps. Exit code 1 if something is wrong.
+    Runs two short sequences, and compares what attnprobe reads with the untouched model and its own
+    eager attention maps. The exit code is 1 if a check fails.
 
     Columns:
-      check, detail  what was looked at, and what it is
+      check, detail  what was checked, and the result
       status         ok, warning or failed
 
     Examples:

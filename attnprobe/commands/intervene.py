@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
 from attnprobe.errors import UsageError
 from attnprobe.intervention.pruning.criterion import Criterion
-from attnprobe.model.locate import check_free
+from attnprobe.model.folders import check_free
 from attnprobe.options import (
     CauseOptions,
     LabelsArgument,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from attnprobe.session.texts import Texts
     from attnprobe.table.table import HeadTable
 
-Correction = Annotated[Literal["holm", "bh"], Option("holm, or bh for Benjamini and Hochberg's.")]
+Correction = Annotated[Literal["holm", "bh"], Option("holm, or bh (Benjamini and Hochberg).")]
 
 
 @command(TableOutput)
@@ -44,7 +44,7 @@ def importance(
     method: Annotated[
         Literal["gradient", "ig", "lrp", "confidence"], Option("gradient, ig, lrp or confidence.")
     ] = "gradient",
-    nodes: Annotated[int, Option("With --method ig: points between off and on.", low=1, high=64)] = 4,
+    nodes: Annotated[int, Option("With --method ig: points of the integral.", low=1, high=64)] = 4,
     content_only: Annotated[
         bool, text_option("With --method confidence: drop special tokens first.")
     ] = False,
@@ -52,20 +52,20 @@ def importance(
 ) -> "HeadTable":
     """How much does each head matter for the task?
 
-    The task is chosen from the checkpoint's trained head and the labels, and said; --objective
-    overrides it.
+    A message says which task was chosen from the checkpoint's trained head and the labels;
+    --objective overrides it.
 
     Columns:
-      importance       mean over examples of |d loss / d gate| (Michel 2019)
+      importance       mean over examples of |d loss / d mask| (Michel 2019)
       importance_normalized
                        divided by the l2 norm of its layer
-      gradient_signed  mean of the derivative itself; positive: the head harms
+      gradient_signed  mean of the derivative itself; positive: the head hurts
       fisher           mean of its square
       ig, ig_abs       with --method ig: the derivative integrated from heads off
                        to heads on (Sundararajan et al. 2017); its size
       relevance, relevance_abs, relevance_share
-                       with --method lrp: what of the prediction came through it
-                       (Voita et al. 2019); its size, and share of the layer
+                       with --method lrp: how much of the prediction came through
+                       it (Voita et al. 2019); its size; its share of the layer
       NAME_se, n       standard error over documents; examples
 
     With --method confidence, importance is the mean largest attention weight, without a task.
@@ -107,28 +107,28 @@ def ablate(
     replaced_by: Annotated[
         Literal["zero", "mean", "resample"],
         Option(
-            "zero, mean, or resample (from other examples).",
-            doc="Replace what a head gives by zero, by its mean (of the first special token, the last one, "
-            "and all others), or by what it gives in other examples, at the same position.",
+            "Put in place of the head: zero, mean, or resample (other examples).",
+            doc="Replace the output of a head by zero, by its mean (of first special tokens, last ones, and "
+            "all others), or by its output in other examples at the same position.",
             flags=("--with",),
         ),
     ] = "zero",
-    draws: Annotated[int, Option("With --with resample: number of other examples for each.", low=4)] = 4,
+    draws: Annotated[int, Option("With --with resample: number of other examples.", low=4)] = 4,
     **options: Unpack[ScoreOptions],
 ) -> "HeadTable":
     """What does the score become when a head is off?
 
-    A head that is off gives zero; with --with mean what it gives on average, with --with resample
-    what it gives in other examples of about the same length.
+    The output of a head is replaced by zero; with --with mean, by its mean; with --with resample, by
+    its output in other examples of about the same length.
 
     Columns:
       baseline       the score with all heads
       score          over the same examples without the head
       delta          score less baseline, with delta_se
       p, p_adjusted  paired over documents: sign flip for right or wrong, t for
-                     means, permutation for mcc, f1, bleu, ...; for all heads
+                     means, permutation for mcc, f1, bleu, ...; over all heads
       moved          mean over examples of |score without the head - with it|
-      replaced_by    what stands for the head: zero, mean, resample
+      replaced_by    what replaced the head: zero, mean, resample
       n              examples
 
     Examples:
@@ -152,20 +152,20 @@ def interact(
     texts: TextsArgument = None,
     labels: LabelsArgument = None,
     *,
-    pairs: Annotated[int, Option("Number of pairs to test, the strongest proposals.", low=1)] = 20,
+    pairs: Annotated[int, Option("Number of pairs to test.", low=1)] = 20,
     **options: Unpack[CauseOptions],
 ) -> "HeadTable":
     """Which heads stand in for each other?
 
-    A head that another replaces when it is gone looks as if it did not matter. Pairs are proposed
-    on one half of the documents and tested on the other. It takes a pass of gradients for each
-    head, and two to three passes for each tested pair.
+    If another head takes over when a head is removed, ablation shows no effect of either alone. Pairs
+    are proposed on one half of the documents and tested on the other. This costs a pass with
+    gradients for each head, and two to three passes for each tested pair.
 
     Columns:
-      proposed       by how much the gradient of one head's gate changes when the
-                     other is off; the smaller of both directions
-      interaction    change of the loss without both heads, less that without
-                     each; positive where one stands in for the other
+      proposed       change of the gradient of one head's mask when the other head
+                     is off; the smaller of both directions
+      interaction    change of loss without both heads, less the changes without
+                     each; positive if one stands in for the other
       p, p_adjusted  t over documents; Holm's
       n              examples
 
@@ -185,8 +185,8 @@ def patch(
     pairs: Annotated[
         "Texts",
         data_option(
-            "A table of columns clean, corrupted, answer and perhaps other, or BLiMP's sentence_good and "
-            "sentence_bad; or - for standard input. Default: a sample.",
+            "A table with columns clean, corrupted, answer and optionally other, or BLiMP's sentence_good "
+            "and sentence_bad; or - for standard input. Default: built-in pairs.",
             doc="Dicts with clean, corrupted, answer, and other for a second answer, or BLiMP's "
             "sentence_good and sentence_bad; a DataFrame or a dict of such columns; the path of a file, or "
             "the id of a hub dataset. By default sentences that ship with attnprobe.",
@@ -197,30 +197,30 @@ def patch(
     other_column: Annotated[
         str | None,
         text_option(
-            "Column of the answer that the first is compared with. Default: other.",
+            "Column of the other answer. Default: other.",
             doc="Column of the answer that the first is compared with; other by default. text_column, "
             "text_pair_column and label_column name those of clean, corrupted and answer.",
         ),
     ] = None,
     noising: Annotated[bool, Option("Read the clean text, and patch heads from the corrupted one.")] = False,
     positions: Annotated[
-        bool, Option("Patch each token by itself: a row for each head and position.")
+        bool, Option("Patch one token at a time: one row for each head and position.")
     ] = False,
-    fast: Annotated[bool, Option("Attribute all heads, and patch only the first --top ones.")] = False,
+    fast: Annotated[bool, Option("Patch only the --top heads by attribution.")] = False,
     top: Annotated[int, Option("With --fast: number of heads to patch.", low=0)] = 10,
     correction: Correction = "holm",
     **options: Unpack[CauseOptions],
 ) -> "HeadTable":
     """Which heads carry the difference between two texts?
 
-    Each pair has a clean text and a corrupted one, of equally many tokens, and an answer: a class, a
-    word in place of the mask, the next word, or a target. m is the logit of the answer less that of
-    the other answer; with one answer its log odds; of a target its log probability. Pairs of unequal
-    length are left out, and counted. Effects need not add up to the gap.
+    A pair is a clean and a corrupted text of the same number of tokens, and an answer: a class, a word
+    for the mask, the next word, or a target. m is the logit of the answer less that of the other
+    answer; the log odds of a single answer; the log probability of a target. Pairs of unequal length
+    are left out and counted. Effects need not add up to the gap.
 
     Columns:
-      effect         rise of m for the corrupted text when the head gives what it
-                     gives on the clean one (Vig et al. 2020)
+      effect         rise of m on the corrupted text when the head's output is
+                     that of the clean text (Vig et al. 2020)
       recovered      sum of effects over the sum of gaps, m(clean) - m(corrupted)
       p, p_adjusted  paired t over documents; Holm's
       attribution    the effect to first order, from one backward pass
@@ -267,12 +267,12 @@ def prune(
     step: Annotated[float, Option("Share of all heads that one step removes.", above=0, high=1)] = 0.1,
     rerank: Annotated[bool, Option("Rank anew after each step.", hidden=True)] = False,
     random_orders: Annotated[
-        int | None, Option("Number of random orders. Default: 19; with --margin none.", low=0, hidden=True)
+        int | None, Option("Number of random orders. Default: 19; 0 with --margin.", low=0, hidden=True)
     ] = None,
     rank_texts: Annotated[
         "Texts",
         Option(
-            "Rank heads on this. Default: on half of the data, scored on the other.",
+            "Data to rank heads on. Default: one half of the data; the other is scored.",
             name="rank_data",
             metavar="DATA",
             reads="data",
@@ -281,44 +281,44 @@ def prune(
     margin: Annotated[
         float | None,
         Option(
-            "Loss of score that is allowed: say how many heads can go.",
-            doc="Loss of score that is allowed, in its unit (one-sided 95 %): say how many heads can go.",
+            "Allowed loss of score: find how many heads can go.",
+            doc="Allowed loss of score, in its unit (one-sided 95 %): find how many heads can go.",
             above=0,
         ),
     ] = None,
     save: Annotated[
         Path | str | None,
-        Option("Write the checkpoint without --share of its heads, or what --margin allows.", metavar="DIR"),
+        Option("Write the checkpoint without the heads that --share or --margin removes.", metavar="DIR"),
     ] = None,
     share: Annotated[float | None, Option("Share of all heads that --save removes.", above=0, high=1)] = None,
     physical: Annotated[
         bool,
         Option(
-            "Save a smaller checkpoint, which only attnprobe reads. Default: heads' weights at zero.",
+            "Save a smaller checkpoint, which only attnprobe reads. Default: set weights to zero.",
             hidden=True,
         ),
     ] = False,
-    overwrite: Annotated[bool, Option(doc="Replace a pruned checkpoint that lies at save.")] = False,
+    overwrite: Annotated[bool, Option(doc="Replace a pruned checkpoint in the folder save.")] = False,
     **options: Unpack[ScoreOptions],
 ) -> "HeadTable":
     """How many heads can go?
 
-    The table holds the score after each step, the least important heads removed first, beside random
-    orders. Heads are ranked on one half of the examples and scored on the other, or ranked on --rank-data.
-    With --margin 0.01, heads go in tenths until the bound is more than that (95 %), then one by one
+    The least important heads are removed first; the table has the score after each step, beside random
+    orders. Heads are ranked on one half of the examples (or on --rank-data) and scored on the other.
+    With --margin 0.01, heads are removed in tenths until the bound exceeds it (95 %), then one by one
     inside that tenth (90 %): 20 passes at most.
 
     Columns:
-      criterion, seed    how heads were ranked; of a random order, its seed
+      criterion, seed    how heads were ranked; the seed of a random order
       heads_removed, share_removed
-                         how many heads are gone
+                         how many heads are removed
       score, n           score without them; examples
       delta, p, p_adjusted
                          score less that of the whole model, paired; Holm's
-      bound              how much worse than the whole model at most, at 95 %
+      bound              largest loss against the whole model, one-sided 95 %
       delta_random, p_random, p_random_adjusted
                          score less the mean of random orders, with their spread
-      rank_among_random  1 where the order is better than every random one
+      rank_among_random  1 if the order is better than every random one
 
     Examples:
       attnprobe prune demo -L 100
@@ -327,7 +327,7 @@ def prune(
       attnprobe prune my-bert -d dev.tsv --save pruned --share 0.4
 
     Raises:
-        AttnprobeError: With one sentence; it has ``error.table`` where only the checkpoint was not written.
+        AttnprobeError: With one sentence; ``error.table`` has the table if only the checkpoint failed.
     """
     if (share is not None and save is None) or (save is not None and share is None and margin is None):
         raise UsageError("--save and --share go together: --save DIR --share 0.4, or --margin 0.01.")

@@ -38,33 +38,29 @@ FOLDS, MIN_LINKS = 5, 20
 #: What a table of best heads holds.
 _BEST_HEADS = """\
   accuracy, n  share of links whose other end the head attends to most; links
-  layer, head  what most folds chose; each is scored on the other folds
+  layer, head  the head that most folds chose; it is scored on other folds
   baseline     the same for the best simple rule, baseline_rule
   gain         accuracy less baseline
-  p            that heads are no better than the rule, by sign flips over
-               documents with heads chosen anew; p_adjusted: Holm's
+  p            of heads no better than the rule: sign flips over documents,
+               heads chosen anew each time; p_adjusted: Holm's
   accuracy_selected
-               what choosing and scoring on the same links would claim
+               the best head chosen and scored on the same links
   accuracy_far, baseline_far, n_far
-               the same of links whose ends are not neighbours
+               the same for links whose ends are not neighbours
   chosen       share of folds that chose the head
   control, selectivity
                with --control: accuracy for moved links; accuracy less that"""
 
 _file_option = partial(text_option, metavar="FILE", reads="data")
-MinLinks = Annotated[int, text_option("Leave labels out that have fewer links.", low=1, hidden=True)]
-Subtypes = Annotated[bool, text_option("Tell nsubj:pass from nsubj.", hidden=True)]
-LabelNames = Annotated[
-    str | Sequence[str] | None, text_option("Ask for these labels only.", metavar="NAME,NAME")
-]
+MinLinks = Annotated[int, text_option("Leave out labels with fewer links.", low=1, hidden=True)]
+Subtypes = Annotated[bool, text_option("Keep subtypes apart, such as nsubj:pass.", hidden=True)]
+LabelNames = Annotated[str | Sequence[str] | None, text_option("Only these labels.", metavar="NAME,NAME")]
 
 
 class LinkOptions(GoldOptions, total=False):
     """How the best heads are chosen, and what they are compared with beside simple rules."""
 
-    folds: Annotated[
-        int, Option("Put the documents into so many folds.", low=2, high=32, hidden=True, default=FOLDS)
-    ]
+    folds: Annotated[int, Option("Number of folds of documents.", low=2, high=32, hidden=True, default=FOLDS)]
     control: Annotated[
         Literal["links"] | None,
         Option(
@@ -88,25 +84,23 @@ def syntax(
     texts: GoldArgument = None,
     *,
     by: Annotated[
-        Literal["relation", "head"], Option("A row for each relation with its best head, or for each head.")
+        Literal["relation", "head"], Option("One row for each relation (its best head), or for each head.")
     ] = "relation",
     relations: LabelNames = None,
     subtypes: Subtypes = False,
     min_links: MinLinks = MIN_LINKS,
-    trees: Annotated[
-        bool, Option("Score the maximum spanning tree of each head instead (UUAS, UAS).")
-    ] = False,
+    trees: Annotated[bool, Option("Score each head's maximum spanning tree instead (UUAS, UAS).")] = False,
     **options: Unpack[LinkOptions],
 ) -> "HeadTable":
     """Which heads know subjects, objects and the other dependencies of a treebank?
 
-    The answer of a head is the word that a word attends to most.
+    A head's answer is the word that the query word attends to most.
 
     Columns:
     {best_heads}
-      position     of a decoder beside an encoder: asked where it predicts a word
-                   (output), or where it reads it, one place later (input)
-      uuas, uas    with --trees: edges in the head's tree; words with their head
+      position     in an encoder-decoder model: where the decoder predicts a word
+                   (output), or reads it, one place later (input)
+      uuas, uas    with --trees: share of gold edges, of words with the right head
 
     Examples:
       attnprobe syntax demo
@@ -130,15 +124,15 @@ def coreference(
     *,
     by: Annotated[
         Literal["mention", "head"],
-        Option("A row for each kind of mention with its best head, or for each head."),
+        Option("One row for each kind of mention (its best head), or for each head."),
     ] = "mention",
     min_links: MinLinks = MIN_LINKS,
     **options: Unpack[LinkOptions],
 ) -> "HeadTable":
-    """Which heads look from a pronoun or a name to what it stands for?
+    """Which heads look from a pronoun or a name to what it refers to?
 
-    Of the other mentions, the answer of a head is the one whose head word the mention's head word
-    attends to most. Files: CoNLL-U with Entity= (CorefUD), the tsv of GAP.
+    A mention is represented by its head word. A head's answer is the other mention that it attends to
+    most. Files: CoNLL-U with Entity= (CorefUD), or GAP's tsv.
 
     Columns:
     {best_heads}
@@ -158,10 +152,10 @@ def links(
     texts: GoldArgument = None,
     *,
     by: Annotated[
-        Literal["label", "head"], Option("A row for each label with its best head, or for each head.")
+        Literal["label", "head"], Option("One row for each label (its best head), or for each head.")
     ] = "label",
     metric: Annotated[
-        Literal["accuracy", "aer"], Option("accuracy, or aer: the alignment error rate of a pair of texts.")
+        Literal["accuracy", "aer"], Option("accuracy, or aer: the alignment error rate of two texts.")
     ] = "accuracy",
     alignments: Annotated[
         "str | Path | Sequence[str] | None",
@@ -179,28 +173,28 @@ def links(
         ),
     ] = None,
     one_based: Annotated[
-        bool, text_option("Words of --alignments count from 1, as those of Europarl do.", hidden=True)
+        bool, text_option("Words in --alignments count from 1, as in Europarl's.", hidden=True)
     ] = False,
     weights: Annotated[
         Literal["attention", "norm", "both"],
-        text_option("attention, norm (keys weighted by what they carry) or both.", hidden=True),
+        text_option("attention, norm (attention times the norm of value vectors) or both.", hidden=True),
     ] = "attention",
     labels: LabelNames = None,
     min_links: MinLinks = MIN_LINKS,
     **options: Unpack[AlignmentOptions],
 ) -> "HeadTable":
-    """Which heads look from one end of any gold links to the other?
+    """Which heads look from one end of a gold link to the other?
 
     Atom maps of reactions, alignments of translations, entities, citations: JSON lines such as
     {"text": "the dog", "links": [{"source": [0, 3], "target": [4, 7], "label": "det"}]}, characters
-    counted from 0; "text_pair" is a second text, "target" what a decoder reads. --alignments reads
+    counted from 0; "text_pair" is a second text, "target" the decoder's text. --alignments reads
     word alignments as aligners write them (Pharaoh).
 
     Columns:
     {best_heads}
       aer, precision, recall
-                   with --metric aer: alignment error rate of one link for each
-                   word (Och and Ney 2003); 0 is best
+                   with --metric aer: alignment error rate, one link a word
+                   (Och and Ney 2003); 0 is best
 
     Examples:
       attnprobe links demo
@@ -232,35 +226,35 @@ def probe(
     *,
     gold: Annotated[
         Literal["treebank", "coreference", "links"],
-        text_option("What the file holds: treebank, coreference or links.", metavar="KIND"),
+        text_option("Kind of the file: treebank, coreference or links.", metavar="KIND"),
     ] = "treebank",
     by: Annotated[
-        Literal["label", "head"], Option("A row for each label, or for each head with its weight.")
+        Literal["label", "head"], Option("One row for each label, or for each head with its weight.")
     ] = "label",
     labels: LabelNames = None,
     subtypes: Subtypes = False,
     min_links: MinLinks = MIN_LINKS,
-    folds: Annotated[int, Option("Folds, each scored by a probe of the others.", low=2, hidden=True)] = FOLDS,
-    penalty: Annotated[
-        float, Option("Penalty of squared weights, lambda, in links.", above=0, hidden=True)
-    ] = 100.0,
+    folds: Annotated[
+        int, Option("Number of folds; each is scored by a probe fitted to the others.", low=2, hidden=True)
+    ] = FOLDS,
+    penalty: Annotated[float, Option("L2 penalty, lambda, in units of links.", above=0, hidden=True)] = 100.0,
     **options: Unpack[ProbeOptions],
 ) -> "HeadTable":
     """What do all heads know together of dependencies, coreference or other links?
 
     A probe chooses the word at the other end of each link by a weighted sum of the attention of all
-    heads, both ways: two weights a head (Clark et al. 2019). It is scored in documents that it was
-    not fitted to.
+    heads, to the word and from it: two weights a head (Clark et al. 2019). It is scored on documents
+    that it was not fitted to.
 
     Columns:
-      accuracy, n    share of links that it finds; links
+      accuracy, n    share of links that the probe finds; links
       best_head_accuracy
                      the same for the best head, layer and head
-      gain           accuracy less that
-      p, p_adjusted  that it is no better, by sign flips over documents; Holm's
+      gain           accuracy less best_head_accuracy
+      p, p_adjusted  of a probe no better: sign flips over documents; Holm's
       baseline       the same for the best simple rule, baseline_rule
       chosen         share of folds that chose the best head
-      weight, share  with --by head: the head's weight; its share of all
+      weight, share  with --by head: the head's weight; its share of the total
 
     Examples:
       attnprobe probe demo
@@ -269,7 +263,7 @@ def probe(
 
     Notes:
         Attention to a word is the sum over its tokens, attention from a word the mean over its tokens. It is
-        kept in memory, a byte for each head and two words of a sentence.
+        kept in memory: a byte for each head and pair of words of a sentence.
 
     References:
         Clark et al. (2019), What does BERT look at?, section 5.

@@ -62,7 +62,7 @@ def report(
     model: Annotated[
         "str | Path | PreTrainedModel | None",
         Option(
-            "A hub id, a local folder, or demo; none for tables.",
+            "A hub id, a folder, or demo; none for tables.",
             metavar="MODEL",
             argument=True,
         ),
@@ -80,24 +80,24 @@ def report(
     ] = None,
     out_domain: Annotated[
         "Texts",
-        text_option("Other data: do the same heads matter there?", metavar="DATA", reads="data"),
+        text_option("Other data: test whether the same heads matter there.", metavar="DATA", reads="data"),
     ] = None,
     from_tables: Annotated[
         Path | str | None,
-        Option("Make the report of a folder of tables.", flags=("--from",), metavar="DIR", reads="data"),
+        Option("Make the report from a folder of tables.", flags=("--from",), metavar="DIR", reads="data"),
     ] = None,
     save_tables: Annotated[
-        Path | str | None, Option("Write the tables too, each as soon as it is measured.", metavar="DIR")
+        Path | str | None, Option("Also write each table as soon as it is measured.", metavar="DIR")
     ] = None,
-    overwrite: Annotated[bool, Option(doc="Replace tables that lie in save_tables.")] = False,
+    overwrite: Annotated[bool, Option(doc="Replace tables in the folder save_tables.")] = False,
     **options: Unpack[ReportOptions],
 ) -> "Report":
-    """What do the heads of a checkpoint do, on one page for somebody without Python?
+    """What do the heads of a checkpoint do, on one page for colleagues?
 
-    The page holds maps and roles of all heads, a card for each head with its numbers and what it
-    looks at in three sentences of the data, heads with similar attention, and with a task importance
-    and pruning. It is one file that needs no network, with the tables inside. A table that lies in
-    the folder of --save-tables already, of the same model, data and options, is not measured again.
+    The page shows maps and roles of all heads, a card for each head with its numbers and what it looks
+    at in three sentences of the data, heads with similar attention, and for a task, importance and
+    pruning. It is one file that needs no network and contains the tables. A table that is already in
+    the folder of --save-tables, for the same model, data and options, is not measured again.
 
     Examples:
       attnprobe report demo -o report.html

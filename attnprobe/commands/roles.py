@@ -35,14 +35,16 @@ _gold_option = partial(text_option, metavar="FILE", line=list[str] | None, reads
 class RoleGold(TypedDict, total=False):
     """Which files with gold links heads can have roles by, and from where on they have one."""
 
-    treebank: Annotated["Texts", _gold_option("Dependencies in CoNLL-U; a sample, without any text.")]
+    treebank: Annotated[
+        "Texts", _gold_option("Dependencies in CoNLL-U. Default, without -d: built-in sentences.")
+    ]
     coreference: Annotated["Texts", _gold_option("Coreference: CorefUD or GAP.")]
-    links: Annotated["Texts", _gold_option("Links of your own, as links reads them.")]
-    links_name: Annotated[str | None, text_option("What roles by --links are called.", flags=("--name",))]
+    links: Annotated["Texts", _gold_option("Links of your own, in the format of the command links.")]
+    links_name: Annotated[str | None, text_option("Name of roles by --links.", flags=("--name",))]
     thresholds: Annotated[
         "Mapping[str, float] | str | None",
         text_option(
-            "Other thresholds than positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
+            "Thresholds other than positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
             "syntactic=0.1, coreference=0.1, links=0.1, induction=0.5, duplicate=0.5, broad=0.6, block=0.8, "
             "aligns=0.5, sink=0.3, pattern=0.5.",
             metavar="NAME=VALUE,...",
@@ -75,21 +77,21 @@ class InductionOptions(LoadedOptions, LayerOptions, ResumeOptions, total=False):
 def roles(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[RolesOptions]) -> "HeadTable":
     """What does each head do, in one word?
 
-    A role holds where the whole interval of its evidence lies beyond its threshold. The first that
-    holds names the head:
-      previous, next, self, offset   one place, with the tokens shuffled too
+    A role holds if the whole 95 % interval of its evidence lies beyond its threshold. The first role
+    that holds names the head:
+      previous, next, self, offset   one offset, also with shuffled tokens
       delimiter    special tokens or punctuation, beyond uniform attention
       rare         rare words
-      syntactic    a dependency relation; coreference: antecedents; links: --links
+      syntactic    a dependency; coreference: an antecedent; links: by --links
       induction    what came after the same token; duplicate: the same token
-      broad        everywhere; block: its own text of two
+      broad        everywhere; block: its own text of a pair
       aligns       from decoder to encoder, at the same relative place
-      sink         the first token, where it is not special; mixed: none of these
+      sink         the first token, if it is not special; mixed: none of these
 
     Columns:
       role            the name; also: other roles that hold
       measure, value  the evidence, its value and value_se
-      threshold       from where on the role holds
+      threshold       what the evidence has to exceed
       pattern         vertical, diagonal, both, block or heterogeneous
 
     Examples:
@@ -99,8 +101,8 @@ def roles(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[R
       attnprobe roles my-model -d a.txt --links reactions.jsonl --name atom-map
 
     Notes:
-        Intervals hold for all heads together with 95 % (Student's t over documents). By default the texts are
-        those of the treebank.
+        Intervals are 95 % for all heads together (Student's t over documents, Bonferroni). By default the
+        texts are those of the treebank.
 
     >>> table = roles("demo", limit=20)
     >>> list(table.data)[2:]
@@ -123,22 +125,22 @@ def roles(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[R
 def induction(
     model: ModelArgument,
     *,
-    length: Annotated[int, text_option("Most random tokens that come twice in a sequence.", low=2)] = 50,
+    length: Annotated[int, text_option("Longest run of random tokens that is repeated.", low=2)] = 50,
     sequences: Annotated[int, text_option("Number of sequences to draw.", low=1)] = 64,
     seed: Annotated[int, text_option("Seed of the random tokens.", low=0)] = 42,
     **options: Unpack[InductionOptions],
 ) -> "HeadTable":
     """Which heads are induction heads?
 
-    Asked on random tokens that come twice: a run of different tokens, and the same run again. Means
-    are over the tokens of the second run, then over the n sequences.
+    Each sequence has a run of different random tokens, and then the same run again. Means are over the
+    tokens of the second run, then over the n sequences.
 
     Columns:
-      induction   attention to the token that came next the first time
-      duplicate   to the token itself, the first time; both less what the same
-                  places get where nothing comes twice
+      induction   attention to the token that followed the first time
+      duplicate   to the same token in the first run; both less the attention
+                  to these places where nothing is repeated
       previous    to the token before
-      copying     does the head raise the logit of the token that it looks at:
+      copying     is the attended token's logit raised above those of others:
                   1 always, 0 by chance, -1 never
       NAME_se, n  standard error; sequences
 
@@ -147,9 +149,9 @@ def induction(
       attnprobe induction demo --length 20 --sequences 200 -o induction.csv
 
     Notes:
-        A sequence is u + r + r between the boundary tokens of a text: different random tokens of the
-        vocabulary, the last of them twice. How many are in r is drawn for each, from half of ``length`` to
-        ``length``; all are equally long.
+        A sequence is u + r + r between the boundary tokens of a text; u and r are different random tokens of
+        the vocabulary. The length of r is drawn for each sequence, from half of ``length`` to ``length``;
+        all sequences are equally long.
 
     References:
         Olsson et al. (2022), In-context learning and induction heads.

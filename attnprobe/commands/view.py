@@ -13,7 +13,7 @@ from attnprobe.errors import UsageError
 from attnprobe.options import LoadedOptions, ModelArgument, Saying, output_option, path_option, text_option
 from attnprobe.registry import Option, command, split_names
 from attnprobe.reports.charts.kinds import PictureKind
-from attnprobe.reports.theme import ThemeName, check_theme, parse_width
+from attnprobe.reports.theme import ThemeName, parse_width
 from attnprobe.session.session import open_call
 from attnprobe.table.formats import READABLE, either
 from attnprobe.table.table import HeadTable
@@ -46,46 +46,49 @@ def view(
     ],
     text_pair: Annotated[
         str | None,
-        Option("A second text that is read together with the first.", metavar="[SECOND TEXT]", argument=True),
+        Option("A second text, read together with the first.", metavar="[SECOND TEXT]", argument=True),
     ] = None,
     *,
     target: Annotated[
         str | None,
         text_option(
-            "What a decoder beside an encoder reads; of sound, what is said in it. Default: the text.",
+            "Text for the decoder of an encoder-decoder model; of sound, the transcript. Default: the text.",
             metavar="TEXT",
         ),
     ] = None,
     image: Annotated[
         Path | str | None,
-        text_option("An image that the model reads together with the text.", metavar="FILE", reads="data"),
+        text_option("An image, read together with the text.", metavar="FILE", reads="data"),
     ] = None,
     max_length: Annotated[
-        int | None, text_option("Read only so many tokens, special ones included; 256 for a graphic.", low=1)
+        int | None, text_option("Read at most N tokens, special ones included; 256 for a graphic.", low=1)
     ] = None,
     attention: Annotated[
         Literal["encoder", "decoder", "cross"] | None,
-        Option("Which attention is shown first, of a model with an encoder and a decoder."),
+        Option("Attention to show first, in an encoder-decoder model."),
     ] = None,
     alignment: Annotated[
         str | None,
         Option(
-            "Mark a gold alignment of words with the other text, such as 0-0 1-2 1p3 (p: possible).",
+            "Mark gold word alignments with the other text: 0-0 1-2 1p3 (p: possible).",
             metavar="LINKS",
         ),
     ] = None,
     layer: Annotated[
         int | None,
-        Option("The layer to show, from 0. Default: of the sharpest head, or best at --alignment.", low=0),
+        Option(
+            "The layer to show, from 0. Default: that of the sharpest head, or of the best at --alignment.",
+            low=0,
+        ),
     ] = None,
     head: Annotated[int | None, Option("The head to show, from 0.", low=0)] = None,
     role: Annotated[
-        str | None, Option("Show the head that has this role most clearly, in a table of --census.")
+        str | None, Option("Show the head with this role and the highest value, from a table of --census.")
     ] = None,
     census: Annotated[
         "HeadTable | Path | str | Sequence[HeadTable | Path | str] | None",
         Option(
-            "A table of census or roles, to show its numbers beside each head.",
+            "A table of census or roles whose numbers are shown beside each head.",
             metavar="TABLE",
             line=list[Path] | None,
             reads="table",
@@ -99,20 +102,20 @@ def view(
         bool,
         Option("Show whole words: attention to a word is summed over its tokens, from a word averaged."),
     ] = False,
-    hide_special: Annotated[bool, Option("Leave special tokens out of the picture.")] = False,
-    rollout: Annotated[bool, Option("Show attention rolled out over layers too.")] = False,
+    hide_special: Annotated[bool, Option("Leave out special tokens.")] = False,
+    rollout: Annotated[bool, Option("Also show attention rollout over layers.")] = False,
     theme: Annotated[ThemeName | None, Option("Colours and sizes of a graphic.")] = None,
     width: Annotated[
-        str | int | None, Option("About how wide a graphic is: 3.05in, 85mm or 605px.", metavar="LENGTH")
+        str | int | None, Option("Width of a graphic: 3.05in, 85mm or 605px.", metavar="LENGTH")
     ] = None,
     **options: Unpack[LoadedOptions],
 ) -> "View":
     """What does every head look at in one sentence?
 
-    The page holds a small map of every head, and one head large: as lines between tokens, as a map or
-    as running text, of words or of their pieces. It opens on the sharpest head (least entropy beyond
-    special tokens), needs no network, and parcel.html#head=3.2 is a link to a head. A name that ends
-    in .svg, .png or .pdf gives a graphic, of the head that --layer, --head or --role name, or of all.
+    The page shows a small map of every head, and one head large: as lines between tokens, a map, or
+    running text. It opens on the sharpest head (least entropy, special tokens aside), needs no
+    network, and parcel.html#head=3.2 links to a head. A name that ends in .svg, .png or .pdf gives a
+    graphic of the head that --layer and --head or --role name, or of all heads.
 
     Examples:
       attnprobe view demo "The parcel came late, and she signed for it."
@@ -144,7 +147,6 @@ def view(
         raise UsageError("--role names a head, and so does --layer; leave out one.")
     if role is not None and census is None:
         raise UsageError("--role needs a --census that names roles: a table that `attnprobe roles` wrote.")
-    check_theme(theme)
     pixels = parse_width(width)
     tables = [] if census is None else read_notes(census)
     if text == "-":
@@ -266,40 +268,32 @@ def plot(
         ),
     ],
     *,
-    kind: Annotated[
-        PictureKind | None, Option("What to draw, where a table can be drawn in more ways than one.")
-    ] = None,
+    kind: Annotated[PictureKind | None, Option("Kind of picture, if a table has several.")] = None,
     only: Annotated[
         str | Sequence[str] | None,
-        Option("Draw these columns. Default: those that the table puts first.", metavar="COLUMN,..."),
+        Option("Draw these columns. Default: the table's main columns.", metavar="COLUMN,..."),
     ] = None,
-    rows: Annotated[int | None, Option("Draw the first rows alone.", low=1)] = None,
+    rows: Annotated[int | None, Option("Draw only the first N rows.", low=1)] = None,
     theme: Annotated[
         ThemeName | None, Option("Colours and sizes. Default: light; paper with --columns.")
     ] = None,
-    width: Annotated[
-        str | int | None, Option("About how wide: 3.05in, 85mm or 605px.", metavar="LENGTH")
-    ] = None,
+    width: Annotated[str | int | None, Option("Width: 3.05in, 85mm or 605px.", metavar="LENGTH")] = None,
     columns: Annotated[
         int | None,
-        Option("For print: fill one column of a page (3.05 inches), or two.", metavar="1|2", low=1, high=2),
+        Option("For print: fill one column of a page (3.05 inches) or two.", metavar="1|2", low=1, high=2),
     ] = None,
-    title: Annotated[
-        str | None, Option('What stands above; "" for nothing. Default: the title of the table.')
-    ] = None,
+    title: Annotated[str | None, Option('Title; "" for none. Default: the title of the table.')] = None,
     clusters: Annotated[
         int | None,
-        Option(
-            "Cut the tree of all pairs of heads into so many parts. Default: at 0.7 of its height.", low=1
-        ),
+        Option("Cut the tree of all pairs of heads into N clusters. Default: at 0.7 of its height.", low=1),
     ] = None,
 ) -> "Drawing":
     """What does a table look like: as svg, png, pdf, or a page with tooltips?
 
-    Each table has a picture of its own: a heat map of heads, an atlas of what each head looks at (of a
-    census with profile), a map or a matrix of heads by their attention (of distance --all-pairs),
-    curves of prune, a scatter of correlate --by head, what heads find (of syntax), roles, lines over
-    training (of dynamics). In a pipe, it is svg.
+    The table decides the picture: a heat map of heads, an atlas of what each head looks at (census
+    with profile), a map or matrix of similar heads (distance --all-pairs), curves (prune), a scatter
+    (correlate --by head), relations (syntax), roles, or lines over training (dynamics). In a pipe,
+    plot writes svg.
 
     Examples:
       attnprobe entropy demo -o entropy.csv

@@ -165,7 +165,7 @@ def _read_pairs(
 
 
 def _list_conditions(counts: LinkCounts, labels: Labels) -> list[LinkCondition]:
-    return [condition for condition, _ in best_heads.list_asked(counts, labels) if condition.label == WORDS]
+    return [each for each in best_heads.list_conditions(counts, labels) if each.label == WORDS]
 
 
 def _list_rate_columns() -> list[Column]:
@@ -183,7 +183,7 @@ def _list_rate_columns() -> list[Column]:
 def best_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
     """Tabulate the head with the least alignment error rate for each direction.
 
-    It is cross-fitted as in ``by_label_table``, in a decoder beside an encoder with its ``position``.
+    It is cross-fitted as in ``LinkTables.by_label``, in a decoder beside an encoder with its ``position``.
     ``baseline`` is the error rate of the words at the same relative place, and ``gain`` by how much that is
     higher. Errors and p are over blocks of documents. ``aer_selected`` is the least error rate of any head
     over all documents.

@@ -1,6 +1,6 @@
 """Heads that find gold links or alignments: the best, chosen on other documents than scored on; and all."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,19 +30,22 @@ class LinkCondition:
     kind: Kind | None
     layers: Sequence[int]
     keys: Sequence[Key]  # what they are counted by: one for each position of a decoder beside an encoder
+    links: int = 0  # as many at every position
 
 
-def list_asked(counts: LinkCounts, labels: Labels) -> Iterator[tuple[LinkCondition, int]]:
-    """List what is asked in each kind of attention, with the number of links."""
-    kinds = [place.kind for place in labels.places]
+def list_conditions(counts: LinkCounts, labels: Labels) -> list[LinkCondition]:
+    """List the conditions with links, one kind of attention after the other."""
+    kinds, conditions = [place.kind for place in labels.places], list[LinkCondition]()
     for kind in (kind for kind in (None, *Kind) if kind in kinds):
         layers = [layer for layer, other in enumerate(kinds) if other is kind]
         links = dict(zip(counts.keys, counts.links[:, layers[0]].tolist(), strict=True))
-        keys = [key for key in counts.near if links[key]]
-        for label, direction in dict.fromkeys(key[:2] for key in keys):
-            of_label = [key for key in keys if key[:2] == (label, direction)]
-            # There are as many at every position.
-            yield LinkCondition(label, direction, kind, layers, of_label), links[of_label[0]]
+        by_label = dict[Key, list[Key]]()
+        for key in counts.near:
+            if links[key]:
+                by_label.setdefault(key[:2], []).append(key)
+        for (label, direction), keys in by_label.items():
+            conditions.append(LinkCondition(label, direction, kind, layers, keys, links[keys[0]]))
+    return conditions
 
 
 def name_condition(condition: LinkCondition) -> dict[str, Any]:
@@ -161,7 +164,10 @@ def tabulate_heads(
     notes: Sequence[str],
     label: str | None = None,
 ) -> HeadTable:
-    """Tabulate all heads, by what ``measure`` gives of a key and a layer: one cell, or one for each head."""
+    """Tabulate all heads; ``measure`` gives the cells of a key and a layer, one for all heads or for each.
+
+    ``label`` is the column that names the label of a key, if there is one.
+    """
     cells = [
         (key, layer, {name: np.broadcast_to(of, heads).tolist() for name, of in measure(key, layer).items()})
         for condition in conditions

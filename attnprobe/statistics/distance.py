@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, mean_over_queries
+from attnprobe.statistics.statistic import Family, Statistic, add_mean_and_error, mean_over_queries
 from attnprobe.statistics.tabulation import NO_PAIRS, Tabulation, arrange_pairs, count_heads
 from attnprobe.sums.base import Measurement
 from attnprobe.table.builder import Labels, TableBuilder
@@ -35,7 +35,7 @@ def divergence(block: AttentionBlock) -> Tensor:
     return block.divergence
 
 
-def to_others(values: Tensor, layout: Layout) -> Tensor:
+def mean_to_others(values: Tensor, layout: Layout) -> Tensor:
     """Average, for each head, over its pairs with the other heads of the layer that have rows."""
     import torch
 
@@ -47,12 +47,12 @@ def to_others(values: Tensor, layout: Layout) -> Tensor:
     return between.nanmean(-1)
 
 
-def within_layer(values: Tensor, layout: Layout) -> Tensor:
+def mean_within_layer(values: Tensor, layout: Layout) -> Tensor:
     """Average over all pairs of the layer that have rows; (batch, 1)."""
     return mean_over_queries(values, layout).nanmean(1, keepdim=True)
 
 
-def whole(block: AttentionBlock) -> Tensor:
+def divergence_of_all(block: AttentionBlock) -> Tensor:
     """Jensen-Shannon divergence of every two heads of the model, averaged over the queries of a sequence.
 
     Limits: 0 for copies, ln 2 for heads that never look at the same key.
@@ -65,16 +65,16 @@ def whole(block: AttentionBlock) -> Tensor:
 _define = partial(Statistic, unit="nats", family=FAMILY)
 PAIRS = _define("jsd", function=divergence, rows="pair", title="divergence of two heads", headline=True)
 MEAN = _define(
-    "jsd_mean", function=divergence, reduce=to_others, headline=True, order=1,
+    "jsd_mean", function=divergence, reduce=mean_to_others, headline=True, order=1,
     title="divergence from the other heads of the layer",
 )  # fmt: skip
 LAYER = _define(
-    "jsd_layer", function=divergence, reduce=within_layer, rows="layer", title="divergence within the layer",
-    order=2,
+    "jsd_layer", function=divergence, reduce=mean_within_layer, rows="layer", order=2,
+    title="divergence within the layer",
 )  # fmt: skip
 #: Heads of different layers too; of one kind of attention, whose maps have the same queries and keys.
 ALL_PAIRS = _define(
-    "jsd_all_pairs", function=whole, scope="model", rows="pair", order=3,
+    "jsd_all_pairs", function=divergence_of_all, scope="model", rows="pair", order=3,
     title="divergence of two heads of the model",
 )  # fmt: skip
 
@@ -94,7 +94,7 @@ def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
         build.layers([pair[side][0] for pair in pairs], f"layer_{name}")
         build.key(f"head_{name}", [pair[side][1] for pair in pairs])
     build.count("n", moments.count)
-    mean_and_error(PAIRS, moments, build)
+    add_mean_and_error(PAIRS, moments, build)
     distance = np.sqrt(moments.average)
     # First-order propagation: d sqrt(x) = dx / (2 sqrt(x)).
     spread = moments.standard_error / np.where(distance > 0, 2 * distance, np.nan)
@@ -112,7 +112,7 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
     build.count("n", mean.count)
-    mean_and_error(MEAN, mean, build)
+    add_mean_and_error(MEAN, mean, build)
     title_of = "divergence from the nearest head"
     build.measure("jsd_nearest", "nats", between[place], error[place], title=title_of)
     known = ~np.isnan(between[place])
@@ -126,7 +126,7 @@ def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic],
     build = TableBuilder(labels, len(mean.count))
     build.layers(range(len(mean.count)))
     build.count("n", layer.count)
-    mean_and_error(replace(MEAN, title=LAYER.title), layer, build)
+    add_mean_and_error(replace(MEAN, title=LAYER.title), layer, build)
     there = [row[~np.isnan(row)] for row in pairs.average]
     spread = [row.std(ddof=1) if len(row) > 1 else np.nan for row in there]
     build.add(Column("jsd_std", "nats", title="standard deviation over pairs of heads"), spread)

@@ -39,13 +39,13 @@ def entropy(block: AttentionBlock) -> Tensor:
     return block.summary.entropy
 
 
-def over_longest(values: Tensor, layout: Layout) -> Tensor:
+def over_largest(values: Tensor, layout: Layout) -> Tensor:
     """Divide each row's entropy by its largest value, ln n for n keys in sight: H / ln n.
 
     It goes from 0 to 1, and is undefined for n = 1, as for the first query in causal attention.
     """
-    keys = layout.visible.to(values.dtype)[:, None]
-    return mean_over_queries((values / keys.log()).where(keys > 1, nan), layout)
+    keys = layout.visible
+    return mean_over_queries(values / keys.to(values.dtype).log()[:, None], layout, keys > 1)
 
 
 def of_first_query(values: Tensor, layout: Layout) -> Tensor:
@@ -58,6 +58,6 @@ def of_first_query(values: Tensor, layout: Layout) -> Tensor:
 
 ENTROPY = _define("entropy", "nats", entropy, title="entropy of attention", headline=True)
 NORMALIZED = _define(
-    "entropy_normalized", "share", entropy, over_longest, title="entropy over its largest value", order=1
+    "entropy_normalized", "share", entropy, over_largest, title="entropy over its largest value", order=1
 )
 FIRST = _define("entropy_first", "nats", entropy, of_first_query, title="entropy of the first token", order=2)

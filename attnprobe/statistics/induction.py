@@ -9,7 +9,7 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from attnprobe.statistics.positional import PREVIOUS
-from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, mean_over_queries
+from attnprobe.statistics.statistic import Family, Statistic, add_mean_and_error, mean_over_queries
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.clustered import Clustered
@@ -62,7 +62,7 @@ def copying(block: AttentionBlock) -> Tensor:
 
 def of_ordinary(values: Tensor, layout: Layout) -> Tensor:
     """Average over the queries that are ordinary tokens."""
-    return mean_over_queries(values.where((layout.queries.order >= 0)[:, None], nan), layout)
+    return mean_over_queries(values, layout, layout.queries.order >= 0)
 
 
 _define = partial(Statistic, family=FAMILY, headline=True)
@@ -139,8 +139,8 @@ def previous_again(block: AttentionBlock) -> Tensor:
     return block.at_offset(-1).where((earlier(block) >= 0)[:, None], nan)
 
 
-def as_previous(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
-    mean_and_error(replace(statistic, name=PREVIOUS.name), sums, build)
+def add_as_previous(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
+    add_mean_and_error(replace(statistic, name=PREVIOUS.name), sums, build)
 
 
 INDUCTION = _define(
@@ -152,7 +152,7 @@ DUPLICATE = _define(
     version=2, order=1,
 )  # fmt: skip
 PREVIOUS_AGAIN = _define(
-    "previous_again", "share", previous_again, columns=as_previous, version=2, order=2,
+    "previous_again", "share", previous_again, columns=add_as_previous, version=2, order=2,
     title="mean attention to the previous token, in a copy",
 )  # fmt: skip
 

@@ -4,7 +4,7 @@ The best head for each label is chosen on some documents and scored on others.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -31,29 +31,32 @@ FEWEST = 20
 # Which links have a row
 
 
-def list_conditions(
-    counts: LinkCounts, labels: Labels, task: LinkTask
-) -> tuple[list[LinkCondition], list[str]]:
-    """List what is shown, all links first, then labels by their number of links; and notes on what is not."""
-    wanted, every = labels.provenance.get("asked", {}), list(best_heads.list_asked(counts, labels))
-    fewest, most = int(wanted.get("min_links", FEWEST)), dict[str, int]()
-    for condition, number in every:
-        most[condition.label] = max(number, most.get(condition.label, 0))
+def choose_rows(counts: LinkCounts, labels: Labels, task: LinkTask) -> tuple[list[LinkCondition], list[str]]:
+    """Choose the conditions that have a row: all links first, then labels by their number of links.
+
+    Gives notes, too, on what has none.
+    """
+    request, conditions = labels.provenance.get("asked", {}), best_heads.list_conditions(counts, labels)
+    fewest, most = int(request.get("min_links", FEWEST)), dict[str, int]()
+    for condition in conditions:
+        most[condition.label] = max(condition.links, most.get(condition.label, 0))
     named = {label: number for label, number in most.items() if label != ALL}
-    # The one label says the same as all.
-    same = {(one.kind, one.direction, number) for one, number in every if [one.label] == [*named]}
-    chosen, kinds = bool(named) and wanted.get("labels") is not None, [one.kind for one, _ in every]
+    labels_were_given = bool(named) and request.get("labels") is not None
+    kinds = [condition.kind for condition in conditions]
 
-    def is_shown(one: LinkCondition, number: int) -> bool:
-        if one.label != ALL:
-            return number >= fewest
-        return not chosen and (one.kind, one.direction, number) not in same
+    def is_shown(condition: LinkCondition) -> bool:
+        if condition.label != ALL:
+            return condition.links >= fewest
+        # A single label says the same as all.
+        only = [
+            replace(each, label=ALL, keys=condition.keys) for each in conditions if [each.label] == [*named]
+        ]
+        return not labels_were_given and condition not in only
 
-    def order(one: LinkCondition) -> tuple[Any, ...]:
-        backward = one.direction == task.backward
-        return kinds.index(one.kind), one.label != ALL, -most[one.label], one.label, backward
+    def order(condition: LinkCondition) -> tuple[Any, ...]:
+        label, backward = condition.label, condition.direction == task.backward
+        return kinds.index(condition.kind), label != ALL, -most[label], label, backward
 
-    shown = sorted((one for one, number in every if is_shown(one, number)), key=order)
     notes = [] if counts.keys else ["No text has a link that is asked for."]
     if rare := sorted((-number, label) for label, number in named.items() if number < fewest):
         names = join_names([label for _, label in rare], 8)
@@ -66,7 +69,7 @@ def list_conditions(
     for number, reason in zip(counts.left_out.tolist(), reasons, strict=True):
         if number:
             notes.append(f"Questions left out, as {reason}: {number:,}.")
-    return shown, notes
+    return sorted(filter(is_shown, conditions), key=order), notes
 
 
 # The best head for each label
@@ -105,8 +108,9 @@ def score_best_head(
 ) -> dict[str, Any]:
     """Score the head that finds most links of a condition, and the best rule over all of them; give cells.
 
-    ``part`` are the counts of a group of documents, to be scored with what all choose; ``control`` those of
-    moved links, which are not scored by group. ``tests`` says how many p values are adjusted together.
+    ``part`` are the counts of a group of documents, which are scored with the head that all documents choose.
+    ``control`` are those of moved links, which are not scored by group. ``tests`` p values are adjusted
+    together.
     """
     read = partial(
         best_heads.read_answers, keys=condition.keys, layers=condition.layers, removed=labels.removed
@@ -135,108 +139,98 @@ def score_best_head(
     return row
 
 
-def by_label_table(
-    statistic: Statistic,
-    task: LinkTask,
-    title: str,
-    measurement: Measurement,
-    _: Sequence[Statistic],
-    labels: Labels,
-    *,
-    part: LinkCounts | None = None,
-) -> HeadTable:
-    """Tabulate the best head for each label and direction, beside the best rule.
+@dataclass(frozen=True)
+class LinkTables:
+    """The tables of a statistic of gold links."""
 
-    For each of K folds of the documents (``folds``, 5 by default), the head with most right answers on
-    the other folds is scored on it; of equals, the first. ``accuracy`` is right answers of all folds, divided
-    by ``n``. ``layer`` and ``head`` name the head that most folds chose, and ``chosen`` is the share of them.
-    ``baseline`` is the share of all links that the best rule finds (``baseline_offset``, ``baseline_rule``).
-    It is chosen over all links, so that it is too high if anything; where links name candidates, it is chance
-    among them at least. ``gain`` is accuracy less baseline. Errors and ``p`` are over blocks of documents
-    (``Difference``). ``n_far`` counts links with a word between their ends, ``accuracy_far`` and
-    ``baseline_far`` are shares of these; two texts know no distance. ``accuracy_selected`` is the largest
-    accuracy of any head over all documents. A decoder beside an encoder is asked where it predicts a word
-    (``position`` is ``output``) and where it reads it (``input``); the better is chosen.
+    statistic: Statistic
+    task: LinkTask
 
-    With ``control="links"``, ``control`` is the accuracy of the best heads for moved links (``move_links``),
-    cross-fitted alike, and ``selectivity`` accuracy less control, with its paired error.
-    """
-    counts: LinkCounts = measurement.sums[statistic.name]
-    control: LinkCounts | None = measurement.sums.get(make_control(statistic).name)
-    conditions, notes = list_conditions(counts, labels, task)
-    rows = [
-        score_best_head(counts, condition, task, labels, len(conditions), part=part, control=control)
-        for condition in conditions
-    ]
-    absent = {
-        "direction": not task.backward,
-        "baseline_offset": not task.offsets,
-        "control": control is None,
-        "selectivity": control is None,
-    }
-    columns = [one for one in _BEST_COLUMNS if not absent.get(one.name.removesuffix("_se"))]
-    return best_heads.tabulate_best(title, labels, [Column(task.label, role="key"), *columns], rows, notes)
+    def by_label(
+        self,
+        title: str,
+        measurement: Measurement,
+        _: Sequence[Statistic],
+        labels: Labels,
+        *,
+        part: LinkCounts | None = None,
+    ) -> HeadTable:
+        """Tabulate the best head for each label and direction, beside the best rule.
 
+        For each of K folds of the documents (``folds``, 5 by default), the head with most right answers on
+        the other folds is scored on it; of equals, the first. ``accuracy`` is right answers of all folds,
+        divided by ``n``. ``layer`` and ``head`` name the head that most folds chose, and ``chosen`` is the
+        share of them. ``baseline`` is the share of all links that the best rule finds (``baseline_offset``,
+        ``baseline_rule``). It is chosen over all links, so that it is too high if anything; where links name
+        candidates, it is chance among them at least. ``gain`` is accuracy less baseline. Errors and ``p`` are
+        over blocks of documents (``Difference``). ``n_far`` counts links with a word between their ends,
+        ``accuracy_far`` and ``baseline_far`` are shares of these; two texts know no distance.
+        ``accuracy_selected`` is the largest accuracy of any head over all documents. A decoder beside an
+        encoder is asked where it predicts a word (``position`` is ``output``) and where it reads it
+        (``input``); the better is chosen.
 
-def by_label_and_group_table(
-    statistic: Statistic,
-    task: LinkTask,
-    title: str,
-    measurement: Measurement,
-    statistics: Sequence[Statistic],
-    labels: Labels,
-) -> HeadTable:
-    """Tabulate each label and direction over all groups of documents, and below it in each group.
+        With ``control="links"``, ``control`` is the accuracy of the best heads for moved links
+        (``move_links``), cross-fitted alike, and ``selectivity`` accuracy less control, with its paired
+        error.
+        """
+        counts: LinkCounts = measurement.sums[self.statistic.name]
+        control: LinkCounts | None = measurement.sums.get(make_control(self.statistic).name)
+        conditions, notes = choose_rows(counts, labels, self.task)
+        tests = len(conditions)
+        rows = [
+            score_best_head(counts, condition, self.task, labels, tests, part=part, control=control)
+            for condition in conditions
+        ]
+        absent = {
+            "direction": not self.task.backward,
+            "baseline_offset": not self.task.offsets,
+            "control": control is None,
+            "selectivity": control is None,
+        }
+        kept = [column for column in _BEST_COLUMNS if not absent.get(column.name.removesuffix("_se"))]
+        columns = [Column(self.task.label, role="key"), *kept]
+        return best_heads.tabulate_best(title, labels, columns, rows, notes)
 
-    Heads and rules are those of all groups, so that right answers of the groups add up. ``p`` is of the
-    group, given what was chosen, and ``p_adjusted`` counts its rows.
-    """
-    build = partial(by_label_table, statistic, task, title, measurement, statistics, labels)
-    table, by_group = build(), measurement.groups
-    groups = {name: build(part=by_group[name].sums[statistic.name]) for name in sort_groups(by_group)}
-    stacked = stack_groups(table, groups, by_group)
-    # All parts have the same rows; those of one label and direction stand together.
-    order = sorted(range(len(stacked)), key=lambda row: row % len(table))
-    data = {name: [cells[row] for row in order] for name, cells in stacked.data.items()}
-    return replace(stacked, data=data)
+    def by_label_and_group(
+        self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
+    ) -> HeadTable:
+        """Tabulate each label and direction over all groups of documents, and below it in each group.
 
+        Heads and rules are those of all groups, so that right answers of the groups add up. ``p`` is of the
+        group, given what was chosen, and ``p_adjusted`` counts its rows.
+        """
+        build, by_group = partial(self.by_label, title, measurement, statistics, labels), measurement.groups
+        table, name = build(), self.statistic.name
+        groups = {group: build(part=by_group[group].sums[name]) for group in sort_groups(by_group)}
+        stacked = stack_groups(table, groups, by_group)
+        # All parts have the same rows; those of one label and direction stand together.
+        order = sorted(range(len(stacked)), key=lambda row: row % len(table))
+        data = {name: [cells[row] for row in order] for name, cells in stacked.data.items()}
+        return replace(stacked, data=data)
 
-# All heads
+    def by_head(
+        self, title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels
+    ) -> HeadTable:
+        """Tabulate every label, direction, position and head, over all documents."""
+        counts: LinkCounts = measurement.sums[self.statistic.name]
+        conditions, notes = choose_rows(counts, labels, self.task)
 
+        def measure(key: Key, layer: int) -> dict[str, Any]:
+            cells = dict[str, Any]()
+            for end, far in (("", False), ("_far", True)):
+                answers = best_heads.read_answers(counts, [key], [layer], far=far)
+                share, name = find_share(answers.hits, answers.number), f"accuracy{end}"
+                cells |= {f"n{end}": answers.total, name: share.value, f"{name}_se": share.error}
+            return cells
 
-def by_head_table(
-    statistic: Statistic,
-    task: LinkTask,
-    title: str,
-    measurement: Measurement,
-    _: Sequence[Statistic],
-    labels: Labels,
-) -> HeadTable:
-    """Tabulate every label, direction, position and head, over all documents."""
-    counts: LinkCounts = measurement.sums[statistic.name]
-    conditions, notes = list_conditions(counts, labels, task)
-
-    def measure(key: Key, layer: int) -> dict[str, Any]:
-        cells = dict[str, Any]()
-        for end, far in (("", False), ("_far", True)):
-            answers = best_heads.read_answers(counts, [key], [layer], far=far)
-            share = find_share(answers.hits, answers.number)
-            cells |= {
-                f"n{end}": answers.total,
-                f"accuracy{end}": share.value,
-                f"accuracy{end}_se": share.error,
-            }
-        return cells
-
-    columns = [
-        Column("n", "links", role="count"),
-        *measure_columns("accuracy", UNIT, "links found", headline=True),
-        Column("n_far", "links", role="count"),
-        *measure_columns("accuracy_far", UNIT, "links with a word between their ends that are found"),
-    ]
-    return best_heads.tabulate_heads(
-        title, labels, columns, conditions, counts.shape[1], measure, notes, label=task.label
-    )
+        columns = [
+            Column("n", "links", role="count"),
+            *measure_columns("accuracy", UNIT, "links found", headline=True),
+            Column("n_far", "links", role="count"),
+            *measure_columns("accuracy_far", UNIT, "links with a word between their ends that are found"),
+        ]
+        label, heads = self.task.label, counts.shape[1]
+        return best_heads.tabulate_heads(title, labels, columns, conditions, heads, measure, notes, label)
 
 
 # The statistics
@@ -249,12 +243,10 @@ def _define(
         name, "share of links", partial(questions_of, task=task), scope="links", rows="label",
         sums=LinkCounts, version=5, family=FAMILY, title=title, order=order,
     )  # fmt: skip
-    best, groups, heads = (
-        partial(build, statistic, task) for build in (by_label_table, by_label_and_group_table, by_head_table)
-    )
-    by_label = Tabulation(task.label, best, f"{name}: the best head for each {label}", groups, stacked=True)
-    shown = f"{name}: how often each head finds {noun}"
-    return statistic, by_label, Tabulation(f"{task.label} and head", heads, shown, stacked=True)
+    tables, best = LinkTables(statistic, task), f"{name}: the best head for each {label}"
+    by_label = Tabulation(task.label, tables.by_label, best, tables.by_label_and_group, stacked=True)
+    every = f"{name}: how often each head finds {noun}"
+    return statistic, by_label, Tabulation(f"{task.label} and head", tables.by_head, every, stacked=True)
 
 
 SYNTAX, BY_RELATION, BY_RELATION_AND_HEAD = _define(
@@ -277,5 +269,5 @@ def make_control(statistic: Statistic) -> Statistic:
 
 def find_control(name: str) -> Statistic | None:
     """Find the control of that name, if it is one."""
-    every = map(make_control, (SYNTAX, COREFERENCE, LINKED))
-    return next((one for one in every if one.name == name), None)
+    controls = map(make_control, (SYNTAX, COREFERENCE, LINKED))
+    return next((control for control in controls if control.name == name), None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.statistics.statistic import Family, Statistic, mean_and_error, sinks
+from attnprobe.statistics.statistic import Family, Statistic, add_mean_and_error, sinks
 from attnprobe.statistics.tabulation import NO_PAIRS, Tabulation, arrange_pairs, count_heads, head_table
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
@@ -35,24 +35,24 @@ def _keep_overlaps() -> WeakTensorKeyDictionary:
     return WeakTensorKeyDictionary()
 
 
-def precise(values: Tensor) -> Tensor:
-    """Leave half precision, whose range and digits are too few for sums of squares over a sequence."""
+def at_least_float32(values: Tensor) -> Tensor:
+    """Convert half precision, whose range and digits are too few for sums of squares over a sequence."""
     import torch
 
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
-def inner_products(block: AttentionBlock) -> Tensor:
+def multiply_contributions(block: AttentionBlock) -> Tensor:
     """Multiply what every two heads add to the residual stream: sum_q c_gq . c_hq.
 
     c_hq = o_hq W_O,h is the contribution of head h to query q, with o_hq = sum_j p_hqj v_hj.
     """
-    given, overlaps = precise(block.outputs), _keep_overlaps()
+    given, overlaps = at_least_float32(block.outputs), _keep_overlaps()
     batch, heads, _, width = given.shape
     given = given * block.layout.queries.asking[:, None, block.span, None]
     shared = overlaps.get(block.projection)
     if shared is None:
-        flat = precise(block.projection.flatten(0, 1))
+        flat = at_least_float32(block.projection.flatten(0, 1))
         shared = overlaps[block.projection] = flat @ flat.T
     side_by_side = given.transpose(1, 2).flatten(2)
     products = given.new_empty(batch, heads, heads)
@@ -118,7 +118,7 @@ def _over_lengths(products: Tensor, squares: Tensor) -> Tensor:
 
 # The errors of one row are over the same units: blocks of documents, as those of what is correlated.
 _define = partial(Statistic, scope="layer", sums=Blocked, family=FAMILY, version=2)
-_define_added = partial(_define, function=inner_products, needs={"contributions"}, headline=True)
+_define_added = partial(_define, function=multiply_contributions, needs={"contributions"}, headline=True)
 NORM = _define_added("contribution_norm", "length", reduce=norm, title="length of what a head adds", order=2)
 COSINE = _define_added(
     "contribution_cosine", "cosine", reduce=cosine, rows="pair", title="cosine of contributions", order=3
@@ -135,7 +135,7 @@ Floats = NDArray[np.float64]
 LEAST_EIGENVALUE = 1e-7
 
 
-def products(block: AttentionBlock) -> Tensor:
+def multiply_logits(block: AttentionBlock) -> Tensor:
     """Multiply the logits of every two heads, key by key; each row is centred over the keys that it sees.
 
     The logits are what the softmax is taken of, with biases and soft caps. A softmax does not change where a
@@ -189,19 +189,23 @@ def effective_heads(pairs: Floats) -> Floats:
     return np.square(heads) / np.where(heads > 0, heads + 2 * np.square(np.nan_to_num(pairs)).sum(-1), np.nan)
 
 
-def explained(_: Statistic, sums: Blocked, build: TableBuilder, *, null: bool = False) -> None:
+def add_explained(_: Statistic, sums: Blocked, build: TableBuilder, *, null: bool = False) -> None:
     estimate, name = sums.apply(explained_by_others), f"explained_by_others{'_null' * null}"
     title = f"logits explained by the other heads{' through sinks alone' * null}"
     build.measure(name, "share", estimate.value, estimate.error, headline=not null, title=title)
 
 
-_define_alike = partial(_define, unit="correlation", function=products, needs={"scores"}, rows="pair")
+_define_alike = partial(_define, unit="correlation", function=multiply_logits, needs={"scores"}, rows="pair")
 CORRELATION = _define_alike(
-    "logit_correlation", reduce=correlation, columns=explained, title="correlation of logits", headline=True
+    "logit_correlation",
+    reduce=correlation,
+    columns=add_explained,
+    title="correlation of logits",
+    headline=True,
 )
 SHUFFLED = _define_alike(
     "logit_correlation_null", reduce=partial(correlation, shuffled=True), order=1,
-    columns=partial(explained, null=True), title="correlation of logits through sinks alone",
+    columns=partial(add_explained, null=True), title="correlation of logits through sinks alone",
 )  # fmt: skip
 
 
@@ -216,8 +220,8 @@ def by_layer_table(
     for statistic in statistics:
         sums, null = measurement.sums[statistic.name], statistic is SHUFFLED
         if statistic.rows == "layer":
-            mean_and_error(statistic, sums, build)
-        elif statistic.function is products:
+            add_mean_and_error(statistic, sums, build)
+        elif statistic.function is multiply_logits:
             estimate, name = sums.apply(effective_heads), f"effective_heads{'_null' * null}"
             words = f"effective number of heads{', through sinks alone' * null}"
             build.measure(name, "heads", estimate.value, estimate.error, headline=not null, title=words)
@@ -239,7 +243,7 @@ def by_pair_table(
     # Heads that prefer nothing have no correlation, and contribute all the same.
     build.count("n", np.full(len(pairs), measurement.sequences))
     for statistic in (each for each in statistics if each.rows == "pair"):
-        mean_and_error(statistic, measurement.sums[statistic.name], build)
+        add_mean_and_error(statistic, measurement.sums[statistic.name], build)
     return build.table(title, [] if pairs else [NO_PAIRS])
 
 

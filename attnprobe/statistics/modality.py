@@ -8,7 +8,7 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from attnprobe.statistics.special import Mark, count_seen, lift, mass_on
-from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, mean_where, peak, read_at
+from attnprobe.statistics.statistic import Family, Statistic, mean_over_queries, peak, read_at, share_of_hits
 
 if TYPE_CHECKING:
     from attnprobe.attention.tokens import TokenFeatures
@@ -25,11 +25,11 @@ def _mark_tokens(tokens: TokenFeatures, sort: str) -> Tensor:
 
 
 def mark_keys(layout: Layout, sort: str) -> Tensor:
-    """Every token is of the image, special, or of the text, and what goes to the three adds up to 1.
+    """Every token is of the image, special, or of the text; attention to the three adds up to 1.
 
-    Tokens of the image are the placeholders that the model puts it in the place of, or what it reads of it
-    behind the text; special are all other special tokens, such as those around an image. Text before the
-    image in a decoder sees nothing of it, and counts with 0.
+    Tokens of the image are the placeholders that the model replaces by it, or what the model reads of it
+    behind the text. Special are all other special tokens, such as those around an image. In a decoder, text
+    before the image sees nothing of it, and counts with 0.
 
     Source: after Kovaleva et al. (2019) on special tokens, and Cao et al. (2020), Behind the scene, on the
     two modalities.
@@ -42,7 +42,7 @@ def mean_of(values: Tensor, layout: Layout, asker: str) -> Tensor:
     if layout.keys.mixed is None:
         values = values.new_full(values.shape, nan)
     elif asker != "any" and layout.queries.mixed is not None:
-        values = values.where(_mark_tokens(layout.queries, asker)[:, None], nan)
+        return mean_over_queries(values, layout, _mark_tokens(layout.queries, asker))
     return mean_over_queries(values, layout)
 
 
@@ -69,40 +69,34 @@ def peak_share(peaks: Tensor, layout: Layout) -> Tensor:
 
     Source: the share of argmaxes is that of Voita et al. (2019), section 5.
     """
-    marked = _mark_tokens(layout.keys, "image")
     counted = (count_seen(layout, _MARKS["image"]) > 0) & _mark_tokens(layout.queries, "text")
-    return mean_where(read_at(peaks, marked), peaks.where(counted[:, None], nan), layout)
+    return share_of_hits(read_at(peaks, _mark_tokens(layout.keys, "image")), peaks, layout, counted)
 
 
 _NAMES = {"image": "the image", "text": "text", "special": "special tokens"}
 _MARKS = {sort: partial(mark_keys, sort=sort) for sort in _NAMES}
 # Statistics that share a function share its cost.
-_MASSES, _ENTROPIES = (
-    {sort: partial(function, mark=mark) for sort, mark in _MARKS.items()}
-    for function in (mass_on, entropy_over)
-)
+_MASSES = {sort: partial(mass_on, mark=mark) for sort, mark in _MARKS.items()}
+_ENTROPIES = {sort: partial(entropy_over, mark=mark) for sort, mark in _MARKS.items()}
 
 
 def _define(order: int, measure: str, asker: str, sort: str) -> Statistic:
-    name = sort if asker == "any" else f"{asker}_to_{sort}"
+    name, of_whom = sort, ""
+    if asker != "any":
+        name, of_whom = f"{asker}_to_{sort}", f" of {_NAMES[asker]}"
     if asker == "any" or measure != "mass":
         name = f"{name}_{measure}"
-    who = "" if asker == "any" else f" of {_NAMES[asker]}"
-    mean, attention = partial(mean_of, asker=asker), f"attention{who} to {_NAMES[sort]}"
-    unit, function, reduce, title = {
-        "mass": ("share", _MASSES[sort], mean, attention),
-        "lift": (
-            "ratio",
-            _MASSES[sort],
-            partial(lift, mark=_MARKS[sort], mean=mean),
-            f"{attention} over its share",
-        ),
-        "entropy": ("nats", _ENTROPIES[sort], mean, f"entropy{who} over {_NAMES[sort]}"),
-    }[measure]
-    return Statistic(
-        name, unit, function, reduce, family=FAMILY, title=title, about="modalities", order=order,
+    define = partial(
+        Statistic, name, family=FAMILY, about="modalities", order=order,
         headline=name in {"text_to_image", "text_to_image_lift"},
     )  # fmt: skip
+    mean, title = partial(mean_of, asker=asker), f"attention{of_whom} to {_NAMES[sort]}"
+    if measure == "mass":
+        return define("share", _MASSES[sort], mean, title=title)
+    if measure == "lift":
+        ratio = partial(lift, mark=_MARKS[sort], mean=mean)
+        return define("ratio", _MASSES[sort], ratio, title=f"{title} over its share")
+    return define("nats", _ENTROPIES[sort], mean, title=f"entropy{of_whom} over {_NAMES[sort]}")
 
 
 _EVERY = (

@@ -1,4 +1,4 @@
-"""Where a head looks, by position: at single offsets, at how far, and how much at each offset."""
+"""Where a head looks, by position: at single offsets, how far, and how much at each offset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnprobe.statistics.statistic import (
     Family,
     Function,
     Statistic,
-    mean_and_error,
+    add_mean_and_error,
     mean_over_queries,
     peak,
     sinks,
@@ -76,9 +76,9 @@ BELOW = _define_place("below", "patch below", 4, partial(at_row, down=1), about=
 
 Floats = NDArray[np.float64]
 
-#: Offsets further away than this many tokens are not told apart.
+#: The largest offset that is counted, in tokens.
 FURTHEST = 64
-#: Nor patches of an image that are further away than this many rows or columns.
+#: The largest offset that is counted in an image, in rows and in columns of patches.
 FURTHEST_STEP = 8
 
 
@@ -132,7 +132,7 @@ def _share_at_steps(peaks: Tensor, layout: Layout, grid: Grid) -> Tensor:
 
 
 def _share_at_places(places: Tensor, counted: Tensor, here: Tensor, seen: Tensor) -> Tensor:
-    """Divide how many peaks that count lie at each place by how many queries with one see a key there."""
+    """Give the share of queries whose peak lies at each place, of those with a peak that see a key there."""
     here, number = here.to(seen.dtype), seen.shape[2]
     hits = here.new_zeros(*here.shape[:2], number + 1)
     hits.scatter_add_(2, places.where(counted, number).long(), here.new_ones(()).expand_as(here))
@@ -141,12 +141,12 @@ def _share_at_places(places: Tensor, counted: Tensor, here: Tensor, seen: Tensor
     return (hits[..., :-1] / possible).where(usable, nan)
 
 
-def best_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
+def add_best_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
     """Append the offset with the largest share of argmaxes, and that share with its error."""
     best, offset_columns = largest_share(sums.count, sums.average)
     for name, cells in offset_columns.items():
         build.add(Column(name, "tokens" if name == "offset" else "patches", role="count"), cells.ravel())
-    mean_and_error(statistic, _read_places(sums, best), build)
+    add_mean_and_error(statistic, _read_places(sums, best), build)
 
 
 def _read_places(sums: Clustered, places: NDArray[np.intp]) -> Clustered:
@@ -173,7 +173,7 @@ def largest_share(count: Floats, average: Floats) -> tuple[NDArray[np.intp], dic
 
 
 OFFSET = Statistic(
-    "offset_share", "share of queries with such a key", peak, share_at_offsets, columns=best_offset,
+    "offset_share", "share of queries with such a key", peak, share_at_offsets, columns=add_best_offset,
     pick=largest_share, family=FAMILY, title="queries that look most at one offset", order=5,
 )  # fmt: skip
 
@@ -191,15 +191,15 @@ def attention_distance(block: AttentionBlock) -> Tensor:
     return block.distance
 
 
-def within(values: Tensor, layout: Layout) -> Tensor:
+def mean_if_comparable(values: Tensor, layout: Layout) -> Tensor:
     """Average over queries; undefined from decoder to encoder, where places do not compare."""
     mean = mean_over_queries(values, layout)
     return mean if layout.comparable else mean * nan
 
 
-def over_uniform(values: Tensor, layout: Layout) -> Tensor:
+def ratio_to_uniform(values: Tensor, layout: Layout) -> Tensor:
     """Divide by the mean of uniform attention in the same sequence: 1 is no preference, below 1 nearer."""
-    mean = within(values, layout)
+    mean = mean_if_comparable(values, layout)
     if not layout.comparable:
         return mean
     uniform = mean_over_queries(layout.uniform_distance[:, None].to(values.dtype), layout)
@@ -207,17 +207,17 @@ def over_uniform(values: Tensor, layout: Layout) -> Tensor:
 
 
 DISTANCE = Statistic(
-    "attention_distance", "tokens", attention_distance, within, family=FAMILY,
+    "attention_distance", "tokens", attention_distance, mean_if_comparable, family=FAMILY,
     title="mean distance of attention", order=6,
 )  # fmt: skip
 RATIO = Statistic(
-    "attention_distance_ratio", "ratio", attention_distance, over_uniform, family=FAMILY,
+    "attention_distance_ratio", "ratio", attention_distance, ratio_to_uniform, family=FAMILY,
     title="distance over that of uniform attention", order=7,
 )  # fmt: skip
 
 
-def share_at_the_same_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
-    """Append the share at the ``offset`` that the head has in the text as it is, not at the best one now."""
+def add_same_offset(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
+    """Append the share at the ``offset`` of the head in the text as it is, not at the best offset here."""
     layers, heads, _ = sums.count.shape
     offsets = np.array(build.data.get("offset", [None] * (layers * heads)), np.float64)
     places = np.nan_to_num(offsets).astype(int).reshape(layers, heads) + FURTHEST
@@ -226,7 +226,7 @@ def share_at_the_same_offset(statistic: Statistic, sums: Clustered, build: Table
     build.measure(statistic.name, statistic.unit, average, error, title=statistic.title)
 
 
-def _shuffled(measured: Statistic, order: int, columns: Columns = mean_and_error) -> Statistic:
+def _shuffled(measured: Statistic, order: int, columns: Columns = add_mean_and_error) -> Statistic:
     return replace(
         measured, name=f"{measured.name}_shuffled", title=f"{measured.title}, tokens shuffled",
         columns=columns, headline=False, control="shuffled", order=order,
@@ -234,7 +234,7 @@ def _shuffled(measured: Statistic, order: int, columns: Columns = mean_and_error
 
 
 PREVIOUS_SHUFFLED, NEXT_SHUFFLED = _shuffled(PREVIOUS, 8), _shuffled(NEXT, 9)
-OFFSET_SHUFFLED = _shuffled(OFFSET, 10, share_at_the_same_offset)
+OFFSET_SHUFFLED = _shuffled(OFFSET, 10, add_same_offset)
 
 
 def controlled_table(
@@ -313,7 +313,7 @@ def mark_distant(layout: Layout) -> Tensor:
 
 
 def _add_up_steps(block: AttentionBlock) -> Tensor:
-    """Add up the same in an image: leading tokens, other special ones, each step row by row, and beyond."""
+    """Do so in an image: leading tokens, other special ones, each step row by row, and patches beyond."""
     import torch
 
     layout, steps = block.layout, range(-REACH_IN_PATCHES, REACH_IN_PATCHES + 1)
@@ -334,12 +334,12 @@ def _add_up_steps(block: AttentionBlock) -> Tensor:
 
 
 def average_places(places: Tensor, layout: Layout) -> Tensor:
-    """Divide what was found by the queries that could find it; undefined where none could."""
+    """Divide the attention to each place by the number of queries that see such a key; NaN for none."""
     total, queries = places.unbind(-1)
     return (total / queries).where(queries > 0, nan)
 
 
-def tabulate_places(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
+def add_profile(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
     """Append a column for each offset, and for what lies beside and beyond, each with its error."""
     patches = sums.count.shape[-1] != 2 * REACH + 5
     average, error = sums.average, sums.standard_error
@@ -349,6 +349,6 @@ def tabulate_places(statistic: Statistic, sums: Clustered, build: TableBuilder) 
 
 
 PROFILE = Statistic(
-    "profile", "share", add_up_places, average_places, scope="layer", columns=tabulate_places,
+    "profile", "share", add_up_places, average_places, scope="layer", columns=add_profile,
     family=BY_OFFSET, title="attention by offset",
 )  # fmt: skip

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Where a decoder beside an encoder is asked, and how many places before it reads a word; and all others.
 _POSITIONS, _ONLY = ((OUTPUT, 1), (INPUT, 0)), (("", 0),)
 #: Behind every token.
-_ALL = 1 << 30
+_ANYWHERE = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def _ask_links(
         itself, chance, candidates = among_words, 0.0, list[int]()
         if link.candidates:
             itself = NONE if crossed or (asker.start, asker.stop) not in words.ends else words.within(asker)
-        sight = asker.stop - positions[0][1] if layout.causal else _ALL
+        sight = asker.stop - positions[0][1] if layout.causal else _ANYWHERE
         others = [
             (span, ends)
             for span in answers

@@ -1,4 +1,4 @@
-"""Whether a head is too narrow for the sequence."""
+"""Ranks of heads: of their weights, their logits and their maps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnprobe.statistics.mixing import precise
-from attnprobe.statistics.statistic import Family, Statistic, mean_and_error
+from attnprobe.statistics.mixing import at_least_float32
+from attnprobe.statistics.statistic import Family, Statistic, add_mean_and_error
 from attnprobe.statistics.tabulation import Tabulation, head_table
 from attnprobe.sums.clustered import Clustered
 from attnprobe.table.builder import TableBuilder
@@ -84,18 +84,20 @@ QK_TOP_HALF = _define(
 )  # fmt: skip
 
 
-def products(block: AttentionBlock) -> Tensor:
-    """Sum up what the rank of the logits is made of: Q^T Q of these queries, and once K^T K of the keys.
+def multiply_sides(block: AttentionBlock) -> Tensor:
+    """Compute Q^T Q of these queries and, in the first block, K^T K of all keys, for the rank of the logits.
 
-    Keys are less their mean, since a softmax does not see what is added to a whole row. They are taken
-    together, also those that a causal model hides from a query.
+    The mean of the keys is subtracted, since it adds the same to a whole row, which a softmax does not see.
+    Keys that a causal model hides from a query count too.
     """
     # Of heads side by side, a copy costs less than products of what lies apart.
-    rows = precise(block.queries).contiguous() * block.layout.queries.asking[:, None, block.span, None]
+    rows = (
+        at_least_float32(block.queries).contiguous() * block.layout.queries.asking[:, None, block.span, None]
+    )
     squares = rows.new_zeros(*rows.shape[:2], 2, rows.shape[3], rows.shape[3])
     squares[:, :, 0] = rows.transpose(2, 3) @ rows
     if block.offset == 0:
-        keys, side = precise(block.keys).contiguous(), block.layout.keys
+        keys, side = at_least_float32(block.keys).contiguous(), block.layout.keys
         # Keys that are all alike become 0 exactly, whatever their mean is rounded to.
         first = side.kept.byte().argmax(1)[:, None, None, None].expand(-1, keys.shape[1], 1, keys.shape[3])
         kept = side.kept[:, None, :, None].to(keys.dtype)
@@ -120,7 +122,7 @@ def logit_rank(squares: Tensor, layout: Layout) -> Tensor:
     """
     import torch
 
-    # Each over its own size, which changes no rank: squares of large numbers would leave single precision.
+    # Dividing each by its size changes no rank, and keeps squares of large numbers within single precision.
     size = squares.diagonal(dim1=-2, dim2=-1).sum(-1)[..., None, None]
     rank = participation_rank(*(squares / size.where(size > 0, 1.0)).unbind(2))
     sides = layout.queries.asking.sum(1), layout.keys.kept.sum(1) - 1
@@ -147,26 +149,26 @@ def longer(squares: Tensor, layout: Layout) -> Tensor:
     return torch.stack([width.expand_as(more), more], -1)[:, None].expand(-1, squares.shape[1], -1)
 
 
-def _width_and_longer(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
+def _add_width_and_longer(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
     # NaN stands for removed heads, without rows.
     build.count("head_width", np.nan_to_num(sums.average[..., 0]))
-    mean_and_error(statistic, sums[..., 1], build)
+    add_mean_and_error(statistic, sums[..., 1], build)
 
 
-def _rank_and_share(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
-    mean_and_error(statistic, sums[..., 0], build)
+def _add_rank_and_share(statistic: Statistic, sums: Clustered, build: TableBuilder) -> None:
+    add_mean_and_error(statistic, sums[..., 0], build)
     name, title = f"{statistic.name}_share", "share of the width that the logits use"
     share = replace(statistic, name=name, unit="share", title=title, headline=True)
-    mean_and_error(share, sums[..., 1], build)
+    add_mean_and_error(share, sums[..., 1], build)
 
 
-_define_of_logits = partial(_define, function=products, scope="layer", needs=("queries", "keys"))
+_define_of_logits = partial(_define, function=multiply_sides, scope="layer", needs=("queries", "keys"))
 LONGER = _define_of_logits(
-    "longer", "share", reduce=longer, columns=_width_and_longer,
+    "longer", "share", reduce=longer, columns=_add_width_and_longer,
     title="sequences longer than the head is wide",
 )  # fmt: skip
 LOGIT_RANK = _define_of_logits(
-    "logit_rank", "ratio", reduce=logit_rank, columns=_rank_and_share, title="rank of the logits", order=1
+    "logit_rank", "ratio", reduce=logit_rank, columns=_add_rank_and_share, title="rank of the logits", order=1
 )
 
 

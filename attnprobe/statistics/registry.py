@@ -1,4 +1,4 @@
-"""Finding statistics: those of this folder, and those that other packages bring along."""
+"""The statistics by name: those of this folder, and those of other packages."""
 
 import importlib
 import pkgutil
@@ -20,7 +20,7 @@ Defined = TypeVar("Defined", Statistic, Tabulation)
 
 #: The group of entry points under which a package names its statistics.
 GROUP = "attnprobe.statistics"
-#: Names all that is measured where nothing is named.
+#: Stands for all columns that the census has by default.
 DEFAULT = "census"
 EVERYTHING = Tabulation("head, everything", head_table, "everything about heads")
 
@@ -53,13 +53,13 @@ def families() -> list[Family]:
 
 
 def select_statistics(*names: str, controls: bool = False) -> list[Statistic]:
-    """List the statistics of some families, or instead their controls, over sequences that were changed."""
+    """List the statistics of families, or instead their controls, which are over changed sequences."""
     every = [statistic for statistic in all_statistics().values() if statistic.family.name in names]
     return [statistic for statistic in every if bool(statistic.control) == controls]
 
 
 def census_statistics(*names: str) -> list[Statistic]:
-    """List the columns of the census of any text; or the statistics of heads of some families."""
+    """List the statistics of heads in some families; by default those that the census has of any text."""
     if not names:
         names = tuple(family.name for family in families() if family.by_default and not family.commands)
     return [statistic for statistic in select_statistics(*names) if statistic.rows == "head"]
@@ -95,7 +95,7 @@ def find_statistic(name: str, custom: Iterable[Statistic] = ()) -> Statistic:
     for entry in entry_points(group=GROUP, name=name):
         try:
             statistic = entry.load()
-        except Exception as error:  # whatever a stranger's module does when it is imported
+        except Exception as error:  # another package's module may raise anything
             raise UsageError(
                 f"The statistic {name!r} ({entry.value}) can't be imported: {first_line(error)}."
             ) from error
@@ -110,7 +110,7 @@ def find_statistic(name: str, custom: Iterable[Statistic] = ()) -> Statistic:
 
 
 def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
-    """Resolve names of columns and families, and statistics of one's own, in the order of the census.
+    """List the statistics of a census by names of columns and families, and a user's own, in column order.
 
     None is all of the census, and ``"entropy_norm"`` entropy of attention weighted by norm.
     """
@@ -131,7 +131,7 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
 
 
 def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
-    """Find the statistics of a census that a name stands for, or check that a person's own can be in one."""
+    """Find the statistics that a name stands for in a census, or check that a user's statistic fits in."""
     statistic = name
     if isinstance(name, str):
         if name == DEFAULT:

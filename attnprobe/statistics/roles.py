@@ -1,10 +1,11 @@
-"""What roles and patterns are read off: what lies beyond uniform attention, in texts of any length."""
+"""What tells the role or pattern of a head: attention beyond uniform attention, in texts of any length."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from math import nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnprobe.statistics.entropy import entropy
 from attnprobe.statistics.special import Mark, count_seen, mass_on
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 FAMILY = Family("roles", "roles of heads", 8, commands=("roles",))
 
 
-def _mean(values: Tensor, defined: Tensor, layout: Layout) -> Tensor:
-    return mean_over_queries(values.where(defined[:, None], nan), layout)
-
-
 def excess(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
     """Average what lies beyond uniform attention, (m - s/n) / (1 - s/n), over the queries of a sequence.
 
@@ -30,21 +27,22 @@ def excess(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
     """
     number, visible = count_seen(layout, mark), layout.visible
     uniform = (number / visible)[:, None].to(values.dtype)
-    return _mean((values - uniform) / (1 - uniform), (number > 0) & (number < visible), layout)
+    beyond = (values - uniform) / (1 - uniform)
+    return mean_over_queries(beyond, layout, (number > 0) & (number < visible))
 
 
 def preference(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
-    """Average over queries what a key of the kind gets beside another key, a / (a + b).
+    """Average what an average key of the kind gets beside an average other key, a / (a + b), over queries.
 
-    a = m / s is the attention to an average key of the kind, b = (1 - m) / (n - s) that to an average other
-    key. This is the mass that the kind would have if half of the keys were of it, in a text of any length.
+    a = m / s is the attention to a key of the kind, b = (1 - m) / (n - s) that to another key. This is the
+    mass on the kind if half of the keys were of it, in a text of any length.
 
     Limits: 0 to 1; 0.5 for uniform attention.
     """
     number, visible = count_seen(layout, mark), layout.visible
-    to_one = values / number[:, None]
-    to_other = (1 - values).clamp_min(0) / (visible - number)[:, None]
-    return _mean(to_one / (to_one + to_other), (number > 0) & (number < visible), layout)
+    a = values / number[:, None]
+    b = (1 - values).clamp_min(0) / (visible - number)[:, None]
+    return mean_over_queries(a / (a + b), layout, (number > 0) & (number < visible))
 
 
 def mark_special(layout: Layout) -> Tensor:
@@ -133,7 +131,7 @@ def effective_share(values: Tensor, layout: Layout) -> Tensor:
     Source: the perplexity of a row, after Clark et al. (2019), section 3.2, on heads with a broad attention.
     """
     visible = layout.visible
-    return _mean(values.exp() / visible[:, None].to(values.dtype), visible > 1, layout)
+    return mean_over_queries(values.exp() / visible[:, None].to(values.dtype), layout, visible > 1)
 
 
 def rarest_excess(peaks: Tensor, layout: Layout) -> Tensor:
@@ -172,25 +170,30 @@ def _hits_beyond_chance(peaks: Tensor, layout: Layout, hits: Tensor, defined: Te
     places = peaks.nan_to_num(0).long().transpose(1, 2)
     hit = hits.expand(-1, places.shape[1], -1).gather(2, places).transpose(1, 2)
     beyond = ((hit.to(peaks.dtype) - chance) / (1 - chance)).where(~peaks.isnan(), nan)
-    return _mean(beyond, defined & (chance[:, 0] < 1), layout)
+    return mean_over_queries(beyond, layout, defined & (chance[:, 0] < 1))
 
 
-def _define(name: str, mark: Mark, title: str, order: int, each: str = "") -> tuple[Statistic, ...]:
+def _define_excess(name: str, mark: Mark, title: str, order: int, **options: Any) -> Statistic:
+    return Statistic(
+        f"{name}_excess", "share", partial(mass_on, mark=mark), partial(excess, mark=mark), family=FAMILY,
+        title=f"attention to {title}, beyond uniform", order=order, **options,
+    )  # fmt: skip
+
+
+def _define_both(
+    name: str, mark: Mark, title: str, order: int, each: str = ""
+) -> tuple[Statistic, Statistic]:
     """Define what keys get beyond uniform attention, and what ``each`` of them gets beside another."""
-    define = partial(Statistic, unit="share", function=partial(mass_on, mark=mark), family=FAMILY)
-    beyond = define(
-        f"{name}_excess", reduce=partial(excess, mark=mark), title=f"attention to {title}, beyond uniform",
-        own_count=name == "segment", order=order,
-    )  # fmt: skip
-    beside = define(
-        f"{name}_preference", reduce=partial(preference, mark=mark), order=order + 1,
-        title=f"attention to {each}, beside another",
-    )  # fmt: skip
-    return (beyond, beside) if each else (beyond,)
+    beyond = _define_excess(name, mark, title, order)
+    preferred, beside = partial(preference, mark=mark), f"attention to {each or title}, beside another"
+    name = f"{name}_preference"
+    return beyond, replace(beyond, name=name, reduce=preferred, title=beside, order=order + 1)
 
 
-SPECIAL = _define("special", mark_special, "special tokens", 0, "one of the special tokens")
-PUNCTUATION = _define("punctuation", mark_punctuation, "punctuation marks", 2, "one of the punctuation marks")
+SPECIAL = _define_both("special", mark_special, "special tokens", 0, "one of the special tokens")
+PUNCTUATION = _define_both(
+    "punctuation", mark_punctuation, "punctuation marks", 2, "one of the punctuation marks"
+)
 EFFECTIVE = Statistic(
     "effective_share", "share", entropy, effective_share, family=FAMILY,
     title="share of the keys that attention is as broad as", order=4,
@@ -199,12 +202,12 @@ RAREST = Statistic(
     "rarest_excess", "share", peak, rarest_excess, family=FAMILY,
     title="queries that look most at the rarest token, beyond chance", by_corpus=True, order=5,
 )  # fmt: skip
-SEGMENT = _define("segment", mark_same_text, "the query's own text", 6)
-VERTICAL = _define("vertical", mark_columns, "special tokens and the first token", 10)
-DIAGONAL = _define("diagonal", mark_neighbours, "the token itself and its neighbours", 11)
-EITHER = _define("vertical_diagonal", mark_either, "either of the two", 12)
+SEGMENT = _define_excess("segment", mark_same_text, "the query's own text", 6, own_count=True)
+VERTICAL = _define_excess("vertical", mark_columns, "special tokens and the first token", 10)
+DIAGONAL = _define_excess("diagonal", mark_neighbours, "the token itself and its neighbours", 11)
+EITHER = _define_excess("vertical_diagonal", mark_either, "either of the two", 12)
 ALIGNED = Statistic(
     "aligned_excess", "share", peak, aligned_excess, family=FAMILY,
     title="queries that look most at the same relative place, beyond chance", order=13,
 )  # fmt: skip
-FIRST_TOKEN = _define("first_token", mark_first_token, "the first token", 14, "the first token")
+FIRST_TOKEN = _define_both("first_token", mark_first_token, "the first token", 14)

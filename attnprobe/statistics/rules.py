@@ -168,7 +168,7 @@ class Words:
 #: So many pairs of a question and a word are looked at at once.
 _AT_ONCE = 1 << 20
 #: Where a word is that can't be reached.
-_FAR = 1 << 30
+_UNREACHABLE = 1 << 30
 #: By the name of a rule: how much a word speaks for another that is spelled alike, (asker, answer).
 _Scores = Mapping[str, "Ints"]
 
@@ -297,7 +297,7 @@ class _Rules:
         rank = -2 * np.abs(distance) - (distance > 0)
         if rule in self._scores:
             rank += self._scores[rule][self._asker] * (2 * len(self._words) + 2)
-        best = np.where(self._alike, rank, -_FAR).argmax(1)[:, None]
+        best = np.where(self._alike, rank, -_UNREACHABLE).argmax(1)[:, None]
         return np.where(self._alike.any(1, keepdims=True), best, nearest)
 
     def _by_part_of_speech(self) -> Ints:
@@ -329,7 +329,7 @@ class _Rules:
 def _find_nearest(open_: Bools) -> Ints:
     """Find the open word nearest to each word, (question, word): the earlier of two, -1 where none is."""
     words = np.arange(open_.shape[1])
-    before = np.maximum.accumulate(np.where(open_, words, -_FAR), 1)
-    behind = np.minimum.accumulate(np.where(open_, words, _FAR)[:, ::-1], 1)[:, ::-1]
+    before = np.maximum.accumulate(np.where(open_, words, -_UNREACHABLE), 1)
+    behind = np.minimum.accumulate(np.where(open_, words, _UNREACHABLE)[:, ::-1], 1)[:, ::-1]
     nearest = np.where(words - before <= behind - words, before, behind)
     return np.where(open_.any(axis=1, keepdims=True), nearest, -1)

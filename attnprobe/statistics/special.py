@@ -1,4 +1,4 @@
-"""How much goes to tokens of a kind: boundary tokens, punctuation, rare tokens, or any that are marked."""
+"""Attention to tokens of a kind: boundary tokens, punctuation, rare tokens, or any that are marked."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from attnprobe.statistics.statistic import (
     Reduce,
     Statistic,
     mean_over_queries,
-    mean_where,
     peak,
     read_at,
+    share_of_hits,
     sinks,
 )
 
@@ -28,7 +28,7 @@ Mark = Callable[["Layout"], "Tensor"]
 
 
 def count_seen(layout: Layout, mark: Mark) -> Tensor:
-    """Count the keys of a kind that each query sees, (batch, query) or (batch, 1); some count in part."""
+    """Count the keys of a kind that each query sees, (batch, query) or (batch, 1); marks may be fractions."""
     return layout.once(_counting(mark))
 
 
@@ -54,9 +54,9 @@ def mass_on(block: AttentionBlock, mark: Mark) -> Tensor:
     return (rows * marks[:, None, block.span]).sum(-1)
 
 
-def where_seen(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
+def mean_where_seen(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
     """Average over the queries that see a key of that kind; undefined, and not 0, where none does."""
-    return mean_over_queries(values.where(count_seen(layout, mark)[:, None] > 0, nan), layout)
+    return mean_over_queries(values, layout, count_seen(layout, mark) > 0)
 
 
 def lift(values: Tensor, layout: Layout, mark: Mark, mean: Reduce = mean_over_queries) -> Tensor:
@@ -88,12 +88,12 @@ _KINDS = {
 
 
 def define_by_kind(prefix: str, function: Function, title: str, **options: Any) -> tuple[Statistic, ...]:
-    """Define a statistic for each kind of tokens; that of special ones is about sequences that have some."""
+    """Define a statistic for each kind of tokens; of special ones, over queries that see such a token."""
     statistics = []
     for order, (kind, words) in enumerate(_KINDS.items(), 1):
         about = {"title": f"{title} {words}", "order": order, **options}
         if kind in {"first", "separator"}:
-            about["reduce"] = partial(where_seen, mark=attrgetter(f"keys.{kind}"))
+            about["reduce"] = partial(mean_where_seen, mark=attrgetter(f"keys.{kind}"))
             about["headline"] = not prefix
         statistics.append(Statistic(f"{prefix}{kind}", function=partial(function, feature=kind), **about))
     return tuple(statistics)
@@ -109,7 +109,7 @@ def sink_share(peaks: Tensor, layout: Layout) -> Tensor:
 
     Source: Xiao et al. (2024), Efficient streaming language models with attention sinks.
     """
-    return mean_where(read_at(peaks, sinks(layout)), peaks, layout)
+    return share_of_hits(read_at(peaks, sinks(layout)), peaks, layout)
 
 
 SINK = Statistic(
@@ -120,7 +120,7 @@ SINK = Statistic(
 NORM = Family("norm", "what heads carry, by length", 5, by_default=False)
 
 
-def total(block: AttentionBlock) -> Tensor:
+def carried(block: AttentionBlock) -> Tensor:
     """Length of what a head carries from all keys, sum_j p_ij ||W_O,h v_j||.
 
     It is in units of the residual stream, and so compares within a layer better than between layers. Values
@@ -134,8 +134,8 @@ def total(block: AttentionBlock) -> Tensor:
     return block.carried
 
 
-def part(block: AttentionBlock, feature: str) -> Tensor:
-    """Length of what a head carries from all keys of a kind, the sum of p_ij ||W_O,h v_j|| over them.
+def carried_by_kind(block: AttentionBlock, feature: str) -> Tensor:
+    """Length of what a head carries from the keys of a kind, the sum of p_ij ||W_O,h v_j|| over them.
 
     Limits: 0 to the length from all keys; those of the four kinds add up to it.
 
@@ -145,10 +145,10 @@ def part(block: AttentionBlock, feature: str) -> Tensor:
 
 
 TOTAL = Statistic(
-    "norm_total", "length", total, family=NORM, title="what heads carry", weights="norm", headline=True
+    "norm_total", "length", carried, family=NORM, title="what heads carry", weights="norm", headline=True
 )
 CARRIED_BY_KIND = define_by_kind(
-    "norm_", part, "what heads carry from", unit="length", family=NORM, weights="norm"
+    "norm_", carried_by_kind, "what heads carry from", unit="length", family=NORM, weights="norm"
 )
 
 
@@ -179,9 +179,9 @@ def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
 
     Source: Voita et al. (2019), section 5.3: 66 % for the head she calls rare words.
     """
-    rarest = layout.furthest(layout.keys.rank)[:, None]
-    hit = read_at(peaks, layout.keys.rank) == rarest
-    return mean_where(hit, peaks.where(rarest >= 0, nan), layout)
+    rarest = layout.furthest(layout.keys.rank)
+    hits = read_at(peaks, layout.keys.rank) == rarest[:, None]
+    return share_of_hits(hits, peaks, layout, rarest >= 0)
 
 
 def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
@@ -194,11 +194,10 @@ def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
 
     Source: Voita et al. (2019), section 5.3: 83 % for the same head.
     """
-    rarest = layout.furthest(layout.keys.rank)[:, None]
-    second = _second_rarest(layout)[:, None]
+    rarest, second = layout.furthest(layout.keys.rank), _second_rarest(layout)[:, None]
     rank = read_at(peaks, layout.keys.rank)
-    hit = (rank == rarest) | ((rank >= second) & (second >= 0))
-    return mean_where(hit, peaks.where(rarest >= FREQUENT_TYPES, nan), layout)
+    hits = (rank == rarest[:, None]) | ((rank >= second) & (second >= 0))
+    return share_of_hits(hits, peaks, layout, rarest >= FREQUENT_TYPES)
 
 
 def _second_rarest(layout: Layout) -> Tensor:
@@ -216,8 +215,8 @@ def _second_rarest(layout: Layout) -> Tensor:
 
 _define_rare, _of_rare = partial(Statistic, family=RARE, by_corpus=True, version=2), attrgetter("keys.rare")
 MASS = _define_rare(
-    "rare_mass", "share", rare_mass, partial(where_seen, mark=_of_rare), title="attention to rare tokens",
-    own_count=True,
+    "rare_mass", "share", rare_mass, partial(mean_where_seen, mark=_of_rare), own_count=True,
+    title="attention to rare tokens",
 )  # fmt: skip
 LIFT = _define_rare(
     "rare_lift", "ratio", rare_mass, partial(lift, mark=_of_rare), own_count=True, order=1,

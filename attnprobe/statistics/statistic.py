@@ -1,4 +1,4 @@
-"""What a statistic is: one number about every head, and all there is to say about it; and asking one."""
+"""A statistic: one number about every head, and all there is to say about it."""
 
 from __future__ import annotations
 
@@ -26,25 +26,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Family:
-    """Statistics that belong together: those of the command of that ``name``, or of ``commands``.
+    """Statistics that belong together."""
 
-    The census can't measure those of ``commands``, and measures others where they are named, or also
-    ``by_default``. ``order`` is their place among its columns.
-    """
-
-    name: str
+    name: str  # also that of their command
     title: str
-    order: int
-    commands: tuple[str, ...] = ()
-    by_default: bool = True
+    order: int  # among the columns of the census
+    commands: tuple[str, ...] = ()  # that alone measure them, instead of the census
+    by_default: bool = True  # whether the census measures them where nothing is named
 
 
 #: Statistics that come from outside of this package.
 OTHER = Family("other", "statistics of heads", 99)
 
 
-def mean_over_queries(values: Tensor, layout: Layout) -> Tensor:
-    """Average (batch, head, query) over the queries that count and for which it is defined; NaN for none."""
+def mean_over_queries(values: Tensor, layout: Layout, where: Tensor | None = None) -> Tensor:
+    """Average (batch, head, query) over the queries that count and for which it is defined; NaN for none.
+
+    Only queries count that are true in ``where``, (batch, query) or (batch, 1), if it is given.
+    """
+    if where is not None:
+        values = values.where(where[:, None], nan)
     queries = layout.queries
     if queries.all_asking:
         means = values.mean(-1)
@@ -53,9 +54,9 @@ def mean_over_queries(values: Tensor, layout: Layout) -> Tensor:
     return values.where(queries.asking[:, None], nan).nanmean(-1)
 
 
-def mean_where(hit: Tensor, values: Tensor, layout: Layout) -> Tensor:
-    """Average a yes-or-no (batch, head, query) over the queries where ``values`` is defined."""
-    return mean_over_queries(hit.to(values.dtype).where(~values.isnan(), nan), layout)
+def share_of_hits(hits: Tensor, peaks: Tensor, layout: Layout, where: Tensor | None = None) -> Tensor:
+    """Give the share of queries whose peak is a hit, boolean (batch, head, query), of those with a peak."""
+    return mean_over_queries(hits.to(peaks.dtype).where(~peaks.isnan(), nan), layout, where)
 
 
 def peak(block: AttentionBlock) -> Tensor:
@@ -89,14 +90,14 @@ SHUFFLED = (
     "seed and its tokens alone. `offset_share` is that of the offset that the head has in the text as it is."
 )
 
-#: From what the scope shows it to a tensor.
+#: From what its scope names, such as a block, to a tensor.
 Function = Callable[..., Any]
-#: From what the function gave for whole sequences to (batch, head or pair or 1, ...) for each of them.
+#: From the values of the function in whole sequences to (batch, head or pair or 1, ...).
 Reduce = Callable[["Tensor", "Layout"], "Tensor"]
-#: From a sum to columns of a table.
+#: Appends columns to a table, read off a sum.
 Columns = Callable[["Statistic", Any, TableBuilder], None]
-#: From how many sequences there are of each cell (layer, head, ...), and their means, to places along the
-#: last axis, (layer, head), and what a table says of them.
+#: Picks a cell of each head: from counts and means (layer, head, cell) to places (layer, head), and columns
+#: about these.
 Pick = Callable[[Any, Any], tuple[Any, dict[str, Any]]]
 Scope = Literal["query", "layer", "map", "model", "links", "parameters"]
 Rows = Literal["head", "pair", "layer", "label"]
@@ -107,28 +108,27 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*(?<!_se)(?<!_n)")
 _NEEDS = (*OBSERVABLE, "contributions", UNEMBEDDING)
 
 
-def mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None:
-    """Append the mean of cells (layer, head) with its error, and its own number of sequences."""
-    look: Any = {"headline": statistic.headline, "title": statistic.title}
+def add_mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None:
+    """Append the mean of cells (layer, head) with its error, and with its own number of sequences."""
+    name, unit, headline, title = statistic.name, statistic.unit, statistic.headline, statistic.title
     if isinstance(sums, Constant):
-        build.add(Column(statistic.name, statistic.unit, **look), sums.average.ravel())
+        build.add(Column(name, unit, headline=headline, title=title), sums.average.ravel())
         return
-    build.measure(statistic.name, statistic.unit, sums.average, sums.standard_error, **look)
+    build.measure(name, unit, sums.average, sums.standard_error, headline=headline, title=title)
     if statistic.own_count:
-        build.count(f"{statistic.name}_n", sums.count)
+        build.count(f"{name}_n", sums.count)
 
 
 @dataclass(frozen=True)
 class Statistic:
     """One number about every head, or every pair of heads, or every layer.
 
-    The functions are pure. The engine calls ``function`` on blocks of attention, puts together what belongs
-    to a sequence, calls ``reduce`` on that, and adds up over sequences. Those that share a function share its
-    cost.
+    The functions are pure. The engine calls ``function`` on blocks of attention, joins the values of a
+    sequence, calls ``reduce`` on these, and adds up over sequences. Sharing a function shares its cost.
 
     Attributes:
-        reduce: From whole sequences to (batch, head, ...), or (batch, pair, ...), or (batch, 1); by default
-            the mean over queries, or nothing where the function sees whole sequences.
+        reduce: From whole sequences to (batch, head, ...), (batch, pair, ...) or (batch, 1); by default the
+            mean over queries, or nothing where the function sees whole sequences.
         scope: What the function has to see at once.
 
             - ``query``: some queries of some sequences; it gives (batch, head or pair, query), or NaN.
@@ -139,18 +139,18 @@ class Statistic:
             - ``parameters``: the weights of a layer's heads; it gives (head,), without an error.
         needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "queries",
             "keys", "projection", "unembedding", or "contributions", which is outputs and projection.
-        sums: What is kept over sequences.
-        pick: Where its cells have one axis more than heads, chooses the one that a table gives of each head.
+        sums: The sum over sequences that is kept.
+        pick: Of cells with one axis more than heads, picks the one that a table gives of each head.
         title: A few words for the axis of a picture; the name by default.
         headline: Whether a terminal shows it among many.
-        own_count: Whether it is undefined for many sequences, of which a table gives the number of others.
-        about: Rows of ``patches``, or both ``modalities`` of an image and a text that are read together.
+        own_count: Whether a table gives the number of sequences in which it is defined.
+        about: The input that it needs: ``patches`` in rows, or both ``modalities``, an image and a text.
         by_corpus: Whether it depends on counts over a whole text, so that separate jobs don't add up.
         control: What is done to the sequences before it is measured, in a pass of its own.
         weights: ``norm``, if its rows are weighted by what they carry; they then have no scores and outputs.
-        of: What it is the same of, about rows as they are; see ``weight_by_norm``.
-        beyond_baseline: Whether what it gives for the same places of a batch's ``baseline`` is subtracted.
-        version: Which definition this is; sums of different versions are never added up.
+        of: The statistic of plain attention that this one weights by norm; see ``weight_by_norm``.
+        beyond_baseline: Whether its value in a batch's ``baseline``, at the same places, is subtracted.
+        version: Number of its definition; sums of different versions are never added up.
     """
 
     name: str
@@ -161,7 +161,7 @@ class Statistic:
     needs: Collection[str] = ()
     rows: Rows = "head"
     sums: type[Sum] = Clustered
-    columns: Columns = mean_and_error
+    columns: Columns = add_mean_and_error
     pick: Pick | None = None
     family: Family = OTHER
     title: str = ""
@@ -179,7 +179,7 @@ class Statistic:
     reads: frozenset[str] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what the engine could not work with, and say all that a block has to hold."""
+        """Refuse what the engine could not work with, and complete what follows from other fields."""
         if not _NAME.fullmatch(self.name):
             raise UsageError(
                 f"A statistic can't be called {self.name!r}: a column has small letters, digits and "
@@ -199,8 +199,7 @@ class Statistic:
                 name, what = (self.of or self).name, " and ".join(unweighable) or "no rows"
                 raise UsageError(f"{name!r} can't be weighted by norm, as it reads {what}.")
             needs |= {"values", "projection"}
-        whole = {"needs": frozenset(needs), "reads": reads, "title": title, "sums": sums}
-        for name, value in whole.items():
+        for name, value in {"needs": frozenset(needs), "reads": reads, "title": title, "sums": sums}.items():
             object.__setattr__(self, name, value)
 
     def __call__(self, block: AttentionBlock) -> Tensor:
@@ -214,13 +213,13 @@ class Statistic:
 
     @property
     def definition(self) -> str:
-        """What its docstrings say: formula, limits, source; also those of the keys that it is about."""
+        """Formula, limits and source: the docstrings of its functions, and of functions given to these."""
         texts = [SHUFFLED] if self.control else []
         texts += [*_read_docstrings(self.function), *_read_docstrings(self.reduce)]
         return "\n\n".join(dict.fromkeys(filter(None, texts)))
 
     def evaluate(self, given: Any) -> Tensor:
-        """Ask about an ``AttentionBlock``, or about ``HeadParameters``, and refuse what the scope forbids."""
+        """Call the function on a block, or on ``HeadParameters``, and check the shape of what it gives."""
         if self.scope == "parameters":
             return self._call(self.function, given, heads=len(given.queries))
         batch, heads, queries, _ = given.probabilities.shape
@@ -231,23 +230,23 @@ class Statistic:
         return values if values.is_floating_point() else values.to(given.probabilities.dtype)
 
     def reduce_sequences(self, values: Tensor, layout: Layout, heads: int | None = None) -> Tensor:
-        """Take what the function gave for whole sequences to what is summed up, a row for each head."""
+        """Reduce the function's values in whole sequences to what is added up over sequences."""
         reduce = self.reduce or (mean_over_queries if self.scope == "query" else lambda kept, _: kept)
         by_head = self.rows == "head"
         axes = {"batch": len(values), "heads": heads if by_head else None}
         return self._call(
-            reduce, values, layout, **axes, more=not by_head or self.columns is not mean_and_error
+            reduce, values, layout, **axes, more=not by_head or self.columns is not add_mean_and_error
         )
 
     def _call(self, function: Function, *given: Any, more: bool = False, **axes: int | None) -> Tensor:
-        """Call a function, whoever wrote it, and refuse what is no tensor of such axes; None is any size."""
+        """Call a function, and refuse what is no tensor of these axes, or of ``more``; None is any size."""
         import torch
 
         try:
             values = function(*given)
         except AttnprobeError:
             raise
-        except Exception as error:  # whatever a function of a stranger's does
+        except Exception as error:  # a user's function may raise anything
             if out_of_memory(error):  # half of the batch may fit
                 raise
             what = f"failed ({type(error).__name__}: {first_line(error)}); try it on a block of its own"
@@ -267,9 +266,9 @@ class Statistic:
         return values
 
 
-#: What a person may ask for.
+#: The weights that a user may choose.
 Weighting = Literal["attention", "norm", "both"]
-#: How the name of a weighted statistic ends, and how its unit and title do.
+#: The end of the name of a weighted statistic, and of its unit and title.
 SUFFIX, BY_NORM = "_norm", ", by norm"
 
 
@@ -277,8 +276,8 @@ def weight_by_norm(statistic: Statistic) -> Statistic:
     """Give the same statistic about rows that are weighted by norm, as ``NAME_norm``; refuse others."""
     if statistic.weights == "norm":
         return statistic
-    name, title = f"{statistic.name}{SUFFIX}", f"{statistic.title}{BY_NORM}"
-    unit = f"{statistic.unit}{BY_NORM}"
+    unit, title = f"{statistic.unit}{BY_NORM}", f"{statistic.title}{BY_NORM}"
+    name = f"{statistic.name}{SUFFIX}"
     return replace(statistic, name=name, unit=unit, title=title, weights="norm", of=statistic)
 
 

@@ -1,4 +1,4 @@
-"""Ways to put what was measured into a table: what a row is, and which columns it has."""
+"""From a measurement to a table: what a row is, and which columns it has."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,8 +37,8 @@ class Tabulation:
         name: What a row is; records know it by this.
         build: Makes the table.
         title: What the table shows, where that does not depend on the statistics.
-        build_groups: Makes the table of groups of documents; by default see ``tabulate_groups``.
-        stacked: Whether what is weighted by norm has rows of its own, told apart by a column ``weights``.
+        build_groups: Makes the table of groups of documents; by default ``tabulate_groups``.
+        stacked: Whether attention weighted by norm has rows of its own, marked in a column ``weights``.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Tabulation:
     def table(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
-        """Make the table; of groups of documents, one after the other, if the measurement has some."""
+        """Make the table, with rows for each group of documents if the measurement has groups."""
         if not measurement.groups:
             return self._tabulate(title, measurement, statistics, labels)
         if self.build_groups is not None:
@@ -60,7 +60,7 @@ class Tabulation:
     def _tabulate(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
-        """Tabulate all documents; what is weighted by norm under its plain names, behind what is not."""
+        """Tabulate all documents: first plain attention, then attention weighted by norm, then lengths."""
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         plain = {statistic.name: statistic.of for statistic in statistics if statistic.of is not None}
         lengths = [each for each in statistics if each.weights == "norm" and each.of is None]
@@ -78,9 +78,9 @@ class Tabulation:
 def _add_weighted(
     tables: Sequence[HeadTable], table: HeadTable, shared: Sequence[str], *, stacked: bool
 ) -> list[HeadTable]:
-    """Put a table of weighted attention below or beside that of attention as it is, if there is one.
+    """Put a table of weighted attention below or beside that of plain attention, if there is one.
 
-    A column ``weights`` tells rows from each other, a suffix columns. Notes that are ``shared`` stay so.
+    A column ``weights`` marks its rows, or a suffix its columns. Notes that are ``shared`` stay as they are.
     """
     known = [note for each in tables for note in each.notes if stacked and note not in shared]
     by_norm = [f"By norm: {note}" for note in table.notes if note not in {*shared, *known}]
@@ -136,7 +136,7 @@ def head_table(
 HEADS = Tabulation("head", head_table)
 
 
-# Groups of documents side by side: a row for each and one for all, and a test that they are alike
+# Groups of documents: rows for each and for all, and a test that they are alike
 
 
 def sort_groups(names: Collection[str]) -> list[str]:

@@ -189,7 +189,7 @@ def find_share(counts: Blocked, name: str, less: str | None = None, of: str = "g
     return counts.ratio(weights, COUNTS.index(of))
 
 
-def tree_columns(statistic: Statistic, counts: Blocked, build: TableBuilder) -> None:
+def add_tree_columns(statistic: Statistic, counts: Blocked, build: TableBuilder) -> None:
     totals = dict(zip(COUNTS, counts.total.reshape(-1, len(COUNTS)).sum(0), strict=True))
     best = max(("left", "right", "chain"), key=lambda name: totals[name])
     edges, words = statistic.unit, "share of words"
@@ -209,7 +209,7 @@ def tree_columns(statistic: Statistic, counts: Blocked, build: TableBuilder) -> 
 
 
 TREES = Statistic(
-    "uuas", "share of edges", compare_with_gold, scope="map", sums=Blocked, columns=tree_columns,
+    "uuas", "share of edges", compare_with_gold, scope="map", sums=Blocked, columns=add_tree_columns,
     family=FAMILY, title="gold edges in the tree of a head", headline=True, version=2, order=3,
 )  # fmt: skip
 
@@ -221,7 +221,7 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
     build = TableBuilder(labels, layers * heads)
     build.heads(heads)
     build.count("n", counts.count[..., COUNTS.index("gold")], "sentences")
-    tree_columns(TREES, counts, build)
+    add_tree_columns(TREES, counts, build)
     notes = []
     for name, reason in (
         ("cut", "Parts of sentences longer than a window, which are no trees"),

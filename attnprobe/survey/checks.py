@@ -1,4 +1,4 @@
-"""What is left out, refused or noted, where a model, a modality or the text does not give what is asked."""
+"""Statistics that a model, a modality or a text does not give are left out, refused or noted."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> N
 
 
 def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
-    """Leave out what is about rows of patches where there are none; refuse heads of maps of other tokens."""
+    """Leave out statistics of patches where there are none; refuse pairs of heads that see other tokens."""
     possible = [one for one in statistics if one.about != "patches" or architecture.grid is not None]
     if not possible:
         raise UsageError(f"{statistics[0].name} is about images, in which patches lie in rows.")

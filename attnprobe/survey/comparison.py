@@ -75,11 +75,11 @@ def compare_checkpoints(
     request = CorpusRequest(documents[0], statistics, options, labelled=labelled)
     request = request.keep_targeted(checkpoints[0])
     assert not isinstance(request.documents, RepeatedTokens)
-    first, texts, one = examine_part(checkpoints[0], request.documents, progress)
-    second, same_texts, other = examine_part(checkpoints[1], documents[1], progress)
-    models = (first, one), (second, other)
+    first, texts, first_layers = examine_part(checkpoints[0], request.documents, progress)
+    second, same_texts, second_layers = examine_part(checkpoints[1], documents[1], progress)
+    models = (first, first_layers), (second, second_layers)
     shared, left_out = _share_heads(models, pairs=pairs or outputs, match=match)
-    statistics, notes = drop_impossible(statistics, one), [*notes, *left_out]
+    statistics, notes = drop_impossible(statistics, first_layers), [*notes, *left_out]
     evidence = [
         f"{checkpoint.name}: {sentence}"
         for checkpoint, of in models
@@ -102,8 +102,8 @@ def compare_checkpoints(
     }
     with (
         open_run(first, options, question, resume=resume, progress=progress) as run,
-        prepare(first, one, number_words(texts) if by_word else texts) as mine,  # type: ignore[arg-type]
-        prepare(second, other, number_words(same_texts)) if by_word else nullcontext(mine) as its,  # type: ignore[arg-type]
+        prepare(first, first_layers, number_words(texts) if by_word else texts) as mine,  # type: ignore[arg-type]
+        prepare(second, second_layers, number_words(same_texts)) if by_word else nullcontext(mine) as its,  # type: ignore[arg-type]
     ):
         batches, how = mine.batches, dict[str, Any](pairs=pairs, outputs=outputs)
         if by_word:
@@ -125,8 +125,8 @@ def compare_checkpoints(
                 thread_context=evaluator.thread_context,
                 question={"tokens of the second model": its.batches.digest},
             )
-        record = record_provenance(first, one, mine, options)
-        beside = record_provenance(second, other, its, options)
+        record = record_provenance(first, first_layers, mine, options)
+        beside = record_provenance(second, second_layers, its, options)
     notes += request.remarks()
     sums = measurement.sums
     if by_word:
@@ -159,7 +159,7 @@ def compare_checkpoints(
         numbered=sums.get(NUMBERED),
         pairs={kind: sums[PAIRS.format(kind)] for kind in shared.kinds if pairs},
         outputs={kind: sums[OUTPUTS.format(kind)] for kind in shared.kinds if outputs},
-        labels=Labels(first.name, dataset, record, one.places, one.removed, notes),
+        labels=Labels(first.name, dataset, record, first_layers.places, first_layers.removed, notes),
         other=second.name,
         rounding=max(bound_rounding(checkpoint.model.dtype) for checkpoint in (first, second)),
     )
@@ -197,7 +197,7 @@ def _drop_lone_decoders(
 
 def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[SharedHeads, list[str]]:
     """Find the heads that both have; ``pairs`` says whether they have partners of another number, too."""
-    (first, one), (second, other) = models
+    (first, first_layers), (second, second_layers) = models
     names = first.name, second.name
     if first.modality != "text":
         prepared = []
@@ -214,7 +214,7 @@ def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[
                 f"{names[0]} and {names[1]} prepare their input differently, so that their tokens are not "
                 "the same; only models with one way of preparing it can be compared."
             )
-    shared, left_out = SharedHeads.of(names, describe_heads(one), describe_heads(other))
+    shared, left_out = SharedHeads.of(names, describe_heads(first_layers), describe_heads(second_layers))
     if match is not None:
         shared.check_layers(names, match)
     if not pairs and not shared.alike:

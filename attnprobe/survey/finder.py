@@ -33,7 +33,7 @@ from attnprobe.table.sequence import Alignment, Maps, Way
 
 
 class Choices:
-    """What every row of some questions chooses, in one layer; queries may come by in several blocks."""
+    """The choices of each row of some questions in one layer, whose queries may come in several blocks."""
 
     def __init__(self, rows: Rows, heads: int) -> None:
         self._rows = rows
@@ -77,7 +77,7 @@ class QuestionIndex:
         self.number = np.diff(self._starts, append=len(order))  # of questions that count for it
 
     def add_up(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Add up numbers of questions, (question, ...), cell by cell."""
+        """Add up values of questions, (question, ...), cell by cell."""
         values = values[self._question]
         return np.add.reduceat(values, self._starts, 0) if len(self._starts) else values
 
@@ -87,7 +87,7 @@ def count_layers(
     heads: int,
     computed: Sequence[Sequence[int | None]],
 ) -> LinkCounts:
-    """Put the counts of all layers of a batch together: what was asked, and what each row chose (row, head).
+    """Count the right answers in all layers of a batch, by the questions and the choices (row, head) of each.
 
     ``heads`` is the number of heads of a layer, removed ones included; ``computed`` lists those it computes.
     """
@@ -117,7 +117,7 @@ class LinkScorer:
     """Watches one batch at a time, and counts what heads find of its gold links."""
 
     def __init__(self, statistic: Statistic, heads: int, computed: Sequence[Sequence[int | None]]) -> None:
-        """Ask what a statistic asks of layers whose heads are given; see ``count_layers``."""
+        """Score the questions of a statistic in layers whose heads are given; see ``count_layers``."""
         self._statistic, self._heads, self._computed = statistic, heads, computed
 
     def begin(self, batch: Batch) -> None:
@@ -145,7 +145,7 @@ class LinkScorer:
 
 # The gold alignment of one pair of texts: how far the heads of a map find it
 
-#: What the ways are called in which a pair of texts is asked: across, the target asks the text.
+#: Names of the ways in which a pair of texts is asked: across, the target asks the text.
 _NAMES = {
     (BACKWARD, OUTPUT): "where the decoder predicts a word",
     (BACKWARD, INPUT): "where the decoder reads a word",

@@ -7,9 +7,7 @@ With ``--until``, documents are read in a random order until columns are precise
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import chain, count, islice
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -84,7 +82,7 @@ class Evaluator:
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch, in parts where it does not fit the memory, and sum up what the statistics say."""
-        return reduce(add, self.halving.run(batch, self._measure_part))
+        return self.halving.total(batch, self._measure_part)
 
     def _measure_part(self, part: Batch) -> Measurement:
         kinds = {one.name: one.sums for one in self.statistics if one.name not in self.constants}
@@ -94,7 +92,7 @@ class Evaluator:
 def sum_values(
     values: Values, kinds: Mapping[str, Any], constants: Mapping[str, Sum], batch: Batch
 ) -> Measurement:
-    """Sum up what was found in each sequence of a batch, (sequence, ...), and in each group of documents."""
+    """Sum up the values of a batch, (sequence, ...), over all sequences and over each group of documents."""
     documents, by_group = batch.names, batch.groups
 
     def sum_up(members: Ints, clusters: Ints | None, group: str | None = None) -> Measurement:
@@ -120,7 +118,7 @@ def sum_values(
 def measure_parameters(
     checkpoint: Checkpoint, architecture: Architecture, statistics: Sequence[Statistic]
 ) -> dict[str, Constant]:
-    """Ask the statistics that are about weights, (layer, head); NaN where the weights can't be told."""
+    """Evaluate the statistics of weights, (layer, head); NaN where the weights can't be told."""
     asking = [one for one in statistics if one.scope == "parameters"]
     values = {one.name: np.full(architecture.kept.shape, np.nan) for one in asking}
     computed = list_computed(architecture.kept)

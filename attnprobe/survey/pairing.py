@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
-from operator import add
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -36,17 +35,17 @@ Unit = tuple[TokenSpan, TokenSpan]
 Units = Sequence[Sequence[Unit]] | None
 #: From a batch of the first model to that of the second, and the words that both see.
 ReadSecond = Callable[[Batch], tuple[Batch, Units]]
-#: What the sums of either model's statistics are called: its mark, a slash, and the statistic.
+#: The marks of the two models, which begin the names of the sums of their statistics: "a/entropy".
 MARKS = ("a", "b")
-#: The divergence of heads of one number, (layer, head); of all heads of a kind, that from all of the other
-#: model, and the sums over outputs.
+#: Names of sums: the divergence of heads of the same number, that of all pairs of heads of a kind, and the
+#: products of their outputs.
 NUMBERED, PAIRS, OUTPUTS = "jsd", "jsd of pairs, {}", "outputs, {}"
-#: Heads that are compared with all others at a time, so that what is found needs little memory.
+#: Heads that are compared with all others at a time, to save memory.
 AT_A_TIME = 16
 
 
 def number_words(documents: Iterable[Document]) -> Iterator[Document]:
-    """Let words be known by their numbers, and documents by theirs, whatever a tokenizer makes of them."""
+    """Number the documents and their words, so that texts in different tokens can be paired."""
     for number, document in enumerate(documents):
         sides: dict[Where, str | None] = {"text": document.text, "pair": document.pair}
         texts: dict[Where, str] = {where: text for where, text in sides.items() if text is not None}
@@ -58,9 +57,9 @@ def number_words(documents: Iterable[Document]) -> Iterator[Document]:
 def pair_words(first: TokenAnnotation, second: TokenAnnotation) -> list[Unit]:
     """Give the words that two sequences of one document both hold; those that share a token count as one.
 
-    >>> one = TokenAnnotation(numbered=(TokenSpan(1, 3), TokenSpan(3, 4), TokenSpan(4, 5)))
-    >>> two = TokenAnnotation(numbered=(TokenSpan(1, 2), TokenSpan(2, 3), TokenSpan(2, 3)))
-    >>> [(a.start, a.stop, b.start, b.stop) for a, b in pair_words(one, two)]
+    >>> first = TokenAnnotation(numbered=(TokenSpan(1, 3), TokenSpan(3, 4), TokenSpan(4, 5)))
+    >>> second = TokenAnnotation(numbered=(TokenSpan(1, 2), TokenSpan(2, 3), TokenSpan(2, 3)))
+    >>> [(a.start, a.stop, b.start, b.stop) for a, b in pair_words(first, second)]
     [(1, 3, 1, 2), (3, 5, 2, 3)]
     """
     units: list[Unit] = []
@@ -98,8 +97,8 @@ def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader,
     """Pair the sequences of each document that both models have tokens for.
 
     Returns:
-        The batches of the first, in each of which the sequences of the second are equally long too; and what
-        reads those of the second.
+        Batches of the first whose partners in the second are equally long too, and a function that reads the
+        partners of such a batch.
     """
 
     def number_documents(batches: BatchReader) -> list[int]:
@@ -149,9 +148,9 @@ def compare_maps(
             cells = compare(maps, others, partial(mean_over_queries, layout=layout))
         else:
             parts = []
-            for one, other, words in zip(maps, others, units, strict=True):
-                rows = pool_words(one, [mine for mine, _ in words])[None]
-                other_rows = pool_words(other, [its for _, its in words])[None]
+            for first, second, words in zip(maps, others, units, strict=True):
+                rows = pool_words(first, [mine for mine, _ in words])[None]
+                other_rows = pool_words(second, [its for _, its in words])[None]
                 parts.append(compare(rows, other_rows, lambda values: values.nanmean(-1)))
             cells = torch.cat(parts)
         divergence = cells.cpu().numpy()
@@ -232,7 +231,7 @@ def _spread_heads(vectors: Tensor, kept: tuple[Places, Places], size: int) -> Te
 
 
 def _mark(sides: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Join what is known of each model's statistics, by the names of their sums."""
+    """Join what is known of each model's statistics, under marked names."""
     named = zip(MARKS, sides, strict=True)
     return {f"{mark}/{name}": part for mark, side in named for name, part in side.items()}
 
@@ -258,21 +257,21 @@ class PairEvaluator:
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch with both models, and sum up what is found."""
-        return reduce(add, self.sides[0].halving.run(batch, self._measure_part))
+        return self.sides[0].halving.total(batch, self._measure_part)
 
     def _measure_part(self, batch: Batch) -> Measurement:
         theirs, units = self.read_second(batch)
-        one, other = self.sides
-        first, ours, given = one.evaluate(batch), one.recorder.maps(), one.recorder.outputs()
-        if one is other:  # whose next maps take the place of these
+        first, second = self.sides
+        values, ours, given = first.evaluate(batch), first.recorder.maps(), first.recorder.outputs()
+        if first is second:  # whose next maps take the place of these
             ours = {kind: (maps.clone(), layout) for kind, (maps, layout) in ours.items()}
-        second = other.evaluate(theirs)
-        values = compare_maps(self.shared, ours, other.recorder.maps(), units, pairs=self.pairs)
+        values = _mark((values, second.evaluate(theirs)))
+        values |= compare_maps(self.shared, ours, second.recorder.maps(), units, pairs=self.pairs)
         if self.outputs:
-            values |= compare_outputs(self.shared, given, other.recorder.outputs(), units)
+            values |= compare_outputs(self.shared, given, second.recorder.outputs(), units)
         constants = _mark(side.constants for side in self.sides)
         kinds = {name: kind for name, kind in self.sums.items() if name not in constants}
-        return sum_values(values | _mark((first, second)), kinds, constants, batch)
+        return sum_values(values, kinds, constants, batch)
 
     @contextmanager
     def thread_context(self) -> Iterator[None]:
@@ -292,9 +291,9 @@ def open_pair(
     pairs: bool,
     outputs: bool = False,
 ) -> Iterator[PairEvaluator]:
-    """Make two models ready; one that is compared with itself can be read by one reader only.
+    """Make two models ready to be compared; a model that is compared with itself has one evaluator.
 
-    Differences are of two means, with an error of their own kind, which blocks of documents give.
+    Statistics are kept by blocks of documents, which give the error of the difference of two means.
     """
     blocked = [replace(statistic, sums=Blocked) for statistic in statistics]
     with ExitStack() as stack:

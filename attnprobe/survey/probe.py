@@ -1,4 +1,4 @@
-"""What all heads know together: a softmax over candidate words, of weighted attention both ways.
+"""The probe: a softmax over candidate words of the weighted attention of all heads, both ways.
 
 One pass keeps attention between words; probes are fitted to it, and compared with single heads and rules.
 """
@@ -6,8 +6,7 @@ One pass keeps attention between words; probes are fitted to it, and compared wi
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from operator import add
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +19,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import DataError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.corpus import Corpus, record_provenance
+from attnprobe.run.corpus import Corpus, label_heads, record_provenance
 from attnprobe.run.examples import Documents
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
@@ -91,9 +90,7 @@ def probe_checkpoint(
                 f"All links of {dataset} are of one document, and a probe is fitted to some documents and "
                 "scored on others; give more documents."
             )
-        labels = Labels(
-            checkpoint.name, dataset, {**record, **facts}, architecture.places, removed=architecture.removed
-        )
+        labels = label_heads(checkpoint, architecture, dataset, {**record, **facts})
         heads = [(layer, head) for layer, head in np.argwhere(architecture.kept).tolist()]
         same, _, certain = np.sum([batch.left_out for batch in data.corpus.batches], 0).tolist()
         left_out = {"both ends of the link have the same tokens": same, "every candidate is right": certain}
@@ -131,7 +128,7 @@ def _read_words(
         return run.total(
             "reading words",
             corpus.batches,
-            lambda batch: reduce(add, evaluator.halving.run(batch, read)),
+            lambda batch: evaluator.halving.total(batch, read),
             AskedCorpus.from_arrays,
             workers=corpus.workers,
             thread_context=evaluator.thread_context,
@@ -222,7 +219,7 @@ class ProbeData:
         return minimize(compute_loss, start, jac=True, method="L-BFGS-B", options=options).x
 
     def answer(self, weights: Floats, questions: Bools) -> Bools:
-        """Answer some questions by the candidate with the highest score: which rightly."""
+        """Choose the candidate with the highest score for some questions, and tell where it is right."""
         parts = [
             right.gather(1, log_p.argmax(1, keepdim=True))[:, 0].numpy()
             for _, log_p, right in self._score(weights, questions)
@@ -242,11 +239,11 @@ class ProbeData:
             yield from batch.read(np.flatnonzero(which), precision)
 
     def cross_fit(self, folds: int) -> tuple[Bools, Ints]:
-        """Fit to all folds of documents but one, and answer that one: what is right; the folds."""
+        """Answer each fold of documents by a probe fitted to the others; give right answers, and folds."""
         fold = self.document % folds
         hit = self.every
-        for one in range(folds):
-            hit[fold == one] = self.answer(self.fit(fold != one), fold == one)
+        for left_out in range(folds):
+            hit[fold == left_out] = self.answer(self.fit(fold != left_out), fold == left_out)
         return hit, fold
 
     @cached_property
@@ -371,7 +368,7 @@ def tabulate_heads(
 
 
 def _name_way(task: LinkTask, backward: bool) -> str:
-    """Name who attends to whom; of mentions, whose links are asked one way only, the other way round too."""
+    """Name the direction of attention, also backward where a task asks forward only, as of mentions."""
     if not backward:
         return task.forward
     return task.backward or "_to_".join(reversed(task.forward.split("_to_")))

@@ -1,4 +1,4 @@
-"""From blocks of attention to what every statistic says of each sequence of a batch."""
+"""From blocks of attention to the value of every statistic in each sequence of a batch."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from attnprobe.sums.base import Sum
 from attnprobe.survey.finder import LinkScorer
 from attnprobe.survey.word_maps import AskedCorpus, WordScorer
 
-#: For each statistic, what it says of each sequence, (sequence, layer, head or pair, ...), or of all of them.
+#: By statistic: its values, (sequence, layer, head or pair, ...), or a sum over all sequences.
 Values = dict[str, NDArray[np.floating[Any]] | Sum]
 #: For each kind of attention, a tensor of all its layers, and which tokens attend to which.
 ByKind = Mapping[Kind, tuple[Tensor, Layout]]
@@ -41,7 +41,7 @@ def list_computed(standing: NDArray[np.bool_]) -> list[list[int | None]]:
 
 
 def place_heads(values: Tensor, rows: Rows, computed: Sequence[int | None], heads: int) -> Tensor:
-    """Put (batch, head or pair or 1, ...) of the heads that are there in the places of all; NaN for others.
+    """Put values (batch, head or pair or 1, ...) of computed heads in the places of all; NaN for others.
 
     >>> place_heads(torch.tensor([[7.0, 8.0]]), "head", [0, 2], 3)
     tensor([[7., nan, 8.]])
@@ -87,12 +87,13 @@ class Recorder(local):
         self._complete, self._computed = bool(standing.all()), list_computed(standing)
         self._rooms: dict[Any, Tensor] = {}
         self._scorers: dict[str, tuple[Weights, LinkScorer | WordScorer]] = {}
-        for one in statistics:
-            if one.scope == "links":
-                words = issubclass(one.sums, AskedCorpus)
-                heads = self._heads
-                scorer = WordScorer(one, self._computed) if words else LinkScorer(one, heads, self._computed)
-                self._scorers[one.name] = one.weights, scorer
+        for statistic in statistics:
+            if statistic.scope == "links":
+                if issubclass(statistic.sums, AskedCorpus):
+                    scorer = WordScorer(statistic, self._computed)
+                else:
+                    scorer = LinkScorer(statistic, self._heads, self._computed)
+                self._scorers[statistic.name] = statistic.weights, scorer
 
     def begin(self, batch: Batch, *, baseline: bool = False) -> None:
         """Forget the last batch and expect this one, or only its baseline; see ``Statistic``."""
@@ -105,9 +106,10 @@ class Recorder(local):
         self._questions: dict[Weights, dict[Scope, dict[Function, Statistic]]] = {
             weights: {} for weights in get_args(Weights) if weights in read
         }
-        for one in self._statistics:
-            if one.scope not in {"model", "links"}:
-                self._questions[one.weights].setdefault(one.scope, {}).setdefault(one.function, one)
+        for statistic in self._statistics:
+            if (scope := statistic.scope) not in {"model", "links"}:
+                functions = self._questions[statistic.weights].setdefault(scope, {})
+                functions.setdefault(statistic.function, statistic)
         self._open = {} if baseline else self._scorers
         for _, scorer in self._open.values():
             scorer.begin(batch)
@@ -162,7 +164,7 @@ class Recorder(local):
             self._keep_rows(self._outputs, piece.layer, given, piece, 0, given.shape[1])
 
     def finish(self) -> Values:
-        """Close the last layer and give what was found in the batch's sequences."""
+        """Close the last layer, and give the values of the batch's sequences."""
         self._close_layer()
         if self._layer + 1 != len(self._kinds):
             raise ModelError(
@@ -192,7 +194,7 @@ class Recorder(local):
         return by_kind
 
     def _add_weights(self, piece: Piece) -> Observed:
-        """Put the projection of the layer, and what raises the logits of the keys, beside what was seen."""
+        """Add the projection of the layer, and the unembedding of the keys, to what was observed."""
         device, kind = piece.probabilities.device, self._kinds[piece.layer]
         projection = self._projections[piece.layer].to(device)
         beside = self._batch.targets is not None
@@ -215,7 +217,7 @@ class Recorder(local):
         return block.by_norm(self._lengths[1])
 
     def _ask(self, weights: Weights, block: AttentionBlock, piece: Piece) -> None:
-        """Ask all functions about a block, and put what they give in its places in the batch."""
+        """Call all functions on a block, and store their values at its places in the batch."""
         batch, _, queries, _ = block.probabilities.shape
         rows = slice(piece.sequence, piece.sequence + batch)
         span = slice(piece.query, piece.query + queries)
@@ -259,7 +261,7 @@ class Recorder(local):
         return AttentionBlock(rows, block.layout, 0, replace(seen, **whole), weighted)
 
     def _close_layer(self) -> None:
-        """Take what was found of the queries of a layer to its sequences."""
+        """Reduce the values of a layer's queries to values of sequences."""
         if self._layer >= len(self._kinds):
             return
         kind, computed = self._kinds[self._layer], self._computed[self._layer]

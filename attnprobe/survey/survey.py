@@ -150,9 +150,7 @@ class TableRun:
             "statistics": [one.identity for one in self.statistics],
             "evidence": self.evidence,
             "sums": pack(self.measurement.arrays()),
-            "beside": {
-                one.name: corpus["texts"] for name, corpus in others.items() for one in self.measured[name]
-            },
+            "beside": {one.name: others[name]["texts"] for name in others for one in self.measured[name]},
         }
         about = of.places, of.removed, self.notes, of.absent
         return Labels(self.checkpoint.name, request.dataset, record, *about)

@@ -133,10 +133,10 @@ def _find_words(
     of_character = [np.full(len(text), -1) for text in texts]
     for word, (side, start, stop) in enumerate(spans):
         of_character[side][start:stop] = word
-    touched = [
-        [] if one is None else [word for word in of_character[one[0]][one[1] : one[2]].tolist() if word >= 0]
-        for one in covered
-    ]
+    touched = list[list[int]]()
+    for place in covered:
+        side, start, stop = place or (0, 0, 0)
+        touched.append([word for word in of_character[side][start:stop].tolist() if word >= 0])
     joined = np.zeros(len(spans), bool)  # with the word before
     for words in filter(None, touched):
         joined[min(words) + 1 : max(words) + 1] = True

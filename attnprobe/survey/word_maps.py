@@ -113,7 +113,7 @@ class WordScorer:
     """Watches one batch at a time, and puts attention between the words of its questions together."""
 
     def __init__(self, statistic: Statistic, computed: Sequence[Sequence[int | None]]) -> None:
-        """Ask what a statistic asks, see ``ask_words``, of the heads that each layer computes."""
+        """Read the questions of a statistic, see ``ask_words``, in the heads that each layer computes."""
         self._statistic = statistic
         self._columns = [[at for at, head in enumerate(layer) if head is not None] for layer in computed]
 
@@ -211,9 +211,9 @@ def ask_words(task: LinkTask) -> Statistic:
 
 
 def choose_words(attention: Tensor, present: Tensor, right: Tensor) -> Tensor:
-    """Tell whether each head of a layer joins a right candidate most to who is asked; the first of a tie.
+    """Tell whether the most attended candidate of each head is right; the first of a tie.
 
-    ``attention`` is (question, candidate, 2, head), from who is asked and to it; the result lacks candidates.
+    ``attention`` is (question, candidate, 2, head), from who is asked and to it. Gives (question, 2, head).
     """
     if not attention.numel():
         return right.new_zeros(len(attention), *attention.shape[2:])

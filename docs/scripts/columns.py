@@ -85,7 +85,7 @@ FOUND = {
     "syntax, coreference, links": {
         "accuracy": "attnprobe.statistics.questions:questions_of",
         "n, baseline, gain, accuracy_selected, accuracy_far, chosen, control, selectivity": (
-            "attnprobe.statistics.links:by_label_table"
+            "attnprobe.statistics.links:LinkTables.by_label"
         ),
         "accuracy_se, gain_se, control_se, selectivity_se": "attnprobe.sums.links:Difference.estimate",
         "p": "attnprobe.sums.links:Difference.p",
@@ -118,7 +118,7 @@ FOUND = {
     "--by-group": {
         "group, NAME_q, NAME_q_p, NAME_q_p_adjusted": "attnprobe.statistics.tabulation:tabulate_groups",
         "Q and its p": "attnprobe.sums.inference:compare_groups",
-        "Of syntax, coreference and links": "attnprobe.statistics.links:by_label_and_group_table",
+        "Of syntax, coreference and links": "attnprobe.statistics.links:LinkTables.by_label_and_group",
     },
     "induction": {
         "notes": "attnprobe.statistics.induction:induction_table",

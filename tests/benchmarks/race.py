@@ -1,112 +1,224 @@
-"""What people use instead, on the same batches: over the bare forward pass, as everything else here.
+"""What people use instead, on the same texts: over the bare forward pass, as everything else here.
 
-TransformerLens, BertViz and TextPruner take part where they are installed.
+Sentences of many lengths are read by attnprobe in batches of equal length, as it always does, and by the
+others in padded batches. TransformerLens, BertViz and TextPruner take part where they are installed.
 """
 
 import importlib.util
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from figures import Figure
-from interventions import set_up
-from ratios import CASES, Case, as_figure, build_census, paired_ratios
+from links import TREEBANK, treebank_like
+from ratios import as_figure, build_census, paired_ratios
+from shapes import BERT_BASE, DEVICE, MINILM, RandomTexts, Shape, word_tokenizer
 from torch import Tensor, nn
-from transformers import BertForMaskedLM
+from transformers import BertForMaskedLM, BertForSequenceClassification
 
+from attnprobe.corpus.batch import Batch
+from attnprobe.corpus.tokens import Reading
 from attnprobe.intervention.gradient import gradient_importance
-from attnprobe.intervention.trials import cut_single_heads, run_trials
-from attnprobe.statistics import census_statistics, select_statistics
+from attnprobe.intervention.objectives.classification import Classification
+from attnprobe.intervention.objectives.contrast import ClassContrast
+from attnprobe.intervention.patching.passes import PatchPlan, patch_pairs
+from attnprobe.intervention.task import TaskData, TaskModel
+from attnprobe.intervention.trials import mask_each_head, run_trials
+from attnprobe.model.check.gates import Gating
+from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.run.contrasts import Readout
+from attnprobe.run.corpus import BATCH_TOKENS_ACCELERATOR, BATCH_TOKENS_CPU, Corpus
+from attnprobe.run.passes import Run
+from attnprobe.statistics import Statistic, census_statistics, select_statistics
+from attnprobe.statistics.distance import ALL_PAIRS
+from attnprobe.statistics.links import SYNTAX
 
 TINY = 1e-12
+#: Sentences in a padded batch.
+PADDED = 32
+Work = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Course:
+    """A model, and the lengths of the texts that it reads; none for sentences of a treebank."""
+
+    name: str
+    shape: Shape
+    length: int | None
+
+    def draw(self, tokens: int, *, pairs: bool = False) -> RandomTexts:
+        """Draw texts of so many tokens, and of three times as many in sentences, each batch of one length."""
+        if self.length is not None:
+            return RandomTexts([(tokens // self.length or 1, self.length)], pairs=pairs)
+        return RandomTexts([(tokens // 3 // length or 1, length) for length in TREEBANK], pairs=pairs)
+
+
+COURSES = (
+    Course("BERT-base, 128 tokens", BERT_BASE, 128),
+    Course("BERT-base, 512 tokens", BERT_BASE, 512),
+    Course("MiniLM-L6, 128 tokens", MINILM, 128),
+    Course("MiniLM-L6, 512 tokens", MINILM, 512),
+    Course("MiniLM-L6, sentences", MINILM, None),
+)
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Texts as others read them: shuffled, in batches filled up to the longest."""
+
+    ids: Tensor
+    mask: Tensor
+    members: Sequence[int]
+
+
+def pad(texts: RandomTexts) -> list[Padded]:
+    """Put texts into padded batches."""
+    rows = {int(member): row for batch in texts for member, row in zip(batch.members, batch.ids, strict=True)}
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0)).tolist()
+    batches = []
+    for start in range(0, len(order), PADDED):
+        members = order[start : start + PADDED]
+        ids = nn.utils.rnn.pad_sequence([rows[member] for member in members], batch_first=True).to(DEVICE)
+        batches.append(Padded(ids, (ids != 0).long(), members))
+    return batches
 
 
 def race(*, quick: bool) -> Iterator[Figure]:
-    """Time every way of measuring the same thing in turn with the bare pass, shape by shape."""
-    for case in CASES:
-        checkpoint, batch = case.build()
-        bare = partial(checkpoint.forward, batch.inputs)
-        ways: dict[str, Callable[[], object]] = {
-            "attnprobe census": build_census(checkpoint, case.shape, batch, census_statistics()),
-            "attnprobe entropy": build_census(checkpoint, case.shape, batch, select_statistics("entropy")),
-            "loop over output_attentions, 6 columns": partial(
-                loop_over_maps, case.shape.model("eager"), batch.ids
-            ),
-        }
-        if _is_there("transformer_lens"):
-            ways[f"TransformerLens {version('transformer-lens')}, entropy"] = _open_lens(case, batch.ids)
-        if _is_there("bertviz"):
-            eager = case.shape.model("eager")
-            ways[f"BertViz {version('bertviz')} head view, prepared"] = partial(
-                prepare_view, eager, batch.ids
-            )
-        for name, way in ways.items():
-            yield as_figure(f"{name}, {case.name}", paired_ratios(bare, way, 1 if quick else 5))
-        yield from _interventions(case, quick=quick)
+    """Time every way of measuring the same thing in turn with the bare pass, course by course."""
+    for course in COURSES:
+        yield from _observe(course, repetitions=1 if quick else 5)
+        yield from _intervene(course, repetitions=1 if quick else 3)
 
 
-def _interventions(case: Case, *, quick: bool) -> Iterator[Figure]:
-    data = set_up(case)
-    model: Any = data.model.checkpoint.model
-    batch = next(iter(data.corpus.batches))
-    bare = partial(data.model.checkpoint.forward, batch.inputs)
-    labels = torch.tensor([int(member) % 2 for member in batch.members])
-    trials = cut_single_heads(*data.model.shape)
-    ways: dict[str, tuple[Callable[[], object], int]] = {
-        "attnprobe importance": (partial(gradient_importance, data), 1),
-        "importance by gates on the output projection": (
-            partial(gate_by_hand, model, batch.ids, labels, case.shape.heads),
-            1,
-        ),
-        "attnprobe ablation, a head": (partial(run_trials, data, trials, ["accuracy"]), len(trials)),
-        "ablation by hooks, a head": (
-            partial(ablate_by_hooks, model, batch.ids, case.shape.heads),
-            len(trials),
-        ),
+def _observe(course: Course, *, repetitions: int) -> Iterator[Figure]:
+    checkpoint = course.shape.checkpoint()
+    texts = course.draw(1024 if DEVICE.type == "cpu" else BATCH_TOKENS_ACCELERATOR)
+    batches, padded = list(texts), pad(texts)
+    annotated = [treebank_like(batch) for batch in batches]
+
+    def bare() -> None:
+        for batch in batches:
+            checkpoint.forward(batch.inputs)
+
+    def measure(statistics: Sequence[Statistic], batches: Sequence[Batch] = batches) -> Work:
+        censuses = [build_census(checkpoint, course.shape, batch, statistics) for batch in batches]
+        return lambda: [census() for census in censuses]
+
+    eager = course.shape.model("eager")
+    ways: dict[str, Work] = {
+        "attnprobe census": measure(census_statistics()),
+        "attnprobe census, all pairs of heads": measure([*census_statistics(), ALL_PAIRS]),
+        "attnprobe entropy": measure(select_statistics("entropy")),
+        "attnprobe syntax": measure([SYNTAX], annotated),
+        "output_attentions, 6 columns": partial(loop_over_maps, eager, padded),
     }
+    if _is_there("transformer_lens"):
+        ways[f"TransformerLens {version('transformer-lens')}, entropy"] = _open_lens(course, padded)
+    for name, way in ways.items():
+        yield as_figure(f"{name}, {course.name}", paired_ratios(bare, way, repetitions))
+    if _is_there("bertviz"):
+        few = batches[0].ids[:2]
+        one_batch = partial(checkpoint.forward, {"input_ids": few})
+        ratios = paired_ratios(one_batch, partial(prepare_view, eager, few.to(DEVICE)), 1)
+        yield as_figure(f"BertViz {version('bertviz')} head view, prepared, {course.name}", ratios)
+
+
+def _intervene(course: Course, *, repetitions: int) -> Iterator[Figure]:
+    model: Any = BertForSequenceClassification(course.shape.model().config).eval().to(DEVICE)
+    task = TaskModel(
+        Checkpoint("random", model.requires_grad_(False), word_tokenizer(["a b"])),
+        course.shape.architecture(),
+        Gating(True, ""),
+        "classification",
+    )
+    texts = course.draw(256 if DEVICE.type == "cpu" else 8 * BATCH_TOKENS_CPU, pairs=True)
+    corpus = Corpus(texts, Reading(), len(texts.documents), 0)
+    data = TaskData(task, corpus, Classification(task.checkpoint, corpus), Run())
+    readouts = [Readout(answer=0, other=1)] * len(texts.documents)
+    contrast = TaskData(task, corpus, ClassContrast(task.checkpoint, readouts, []), Run())
+    batches, padded, heads = list(texts), pad(texts), course.shape.heads
+    trials = mask_each_head(*task.shape)
+
+    def bare() -> None:
+        for batch in batches:
+            task.checkpoint.forward(batch.inputs)
+
+    every, count = np.ones(task.shape, bool), len(trials)
+    ways: dict[str, tuple[Work, int]] = {
+        "attnprobe importance": (partial(gradient_importance, data), 1),
+        "importance by hooks": (partial(gate_by_hand, model, padded, heads), 1),
+        "attnprobe ablation, a head": (partial(run_trials, data, trials, ["accuracy"]), count),
+        "ablation by hooks, a head": (partial(ablate_by_hooks, model, padded, heads), count),
+        "attnprobe patch, a head": (
+            partial(patch_pairs, contrast, PatchPlan(), every, "patching", attribute=False),
+            count,
+        ),
+        "patching by hooks, a head": (partial(patch_by_hooks, model, padded, heads), count),
+    }
+    if _is_there("textpruner"):
+        ways[f"TextPruner {version('textpruner')} importance"] = (_open_pruner(model, padded), 1)
     for name, (way, passes) in ways.items():
-        ratios = [ratio / passes for ratio in paired_ratios(bare, way, 1 if quick else 3)]
-        yield as_figure(f"{name}, {case.name}", ratios)
+        ratios = [ratio / passes for ratio in paired_ratios(bare, way, repetitions if passes == 1 else 1)]
+        yield as_figure(f"{name}, {course.name}", ratios)
 
 
-def loop_over_maps(model: nn.Module, ids: Tensor) -> list[Tensor]:
+def loop_over_maps(model: nn.Module, batches: Sequence[Padded]) -> list[Tensor]:
     """Compute entropy, confidence and attention to neighbours and the ends, layer by layer, in torch."""
+    columns = []
     with torch.inference_mode():
-        maps = model(ids, output_attentions=True).attentions
-        columns = []
-        for layer in maps:
-            entropy = -(layer * (layer + TINY).log()).sum(-1).mean((0, 2))
-            confidence = layer.amax(-1).mean((0, 2))
-            neighbours = [layer.diagonal(offset, 2, 3).mean((0, 2)) for offset in (-1, 1)]
-            ends = [layer[..., place].mean((0, 2)) for place in (0, -1)]
-            columns.append(torch.stack([entropy, confidence, *neighbours, *ends]))
+        for batch in batches:
+            maps = model(batch.ids, attention_mask=batch.mask, output_attentions=True).attentions
+            kept = batch.mask[:, None].float()
+            last = batch.mask.sum(1) - 1
+            for layer in maps:
+                each = [
+                    -(layer * (layer + TINY).log()).sum(-1),
+                    layer.amax(-1),
+                    nn.functional.pad(layer.diagonal(-1, 2, 3), (1, 0)),
+                    nn.functional.pad(layer.diagonal(1, 2, 3), (0, 1)),
+                    layer[..., 0],
+                    layer[torch.arange(len(last)), :, :, last],
+                ]
+                columns.append(torch.stack([(column * kept).sum((0, 2)) / kept.sum() for column in each]))
     return columns
 
 
-def _open_lens(case: Case, ids: Tensor) -> Callable[[], object]:
+def _open_lens(course: Course, batches: Sequence[Padded]) -> Work:
     """Read entropies out of the cache of patterns, as its documentation does."""
     from transformer_lens.model_bridge import TransformerBridge
     from transformers import AutoTokenizer
 
     import attnprobe
 
-    model = BertForMaskedLM(case.shape.model("eager").config).eval()
+    model = BertForMaskedLM(course.shape.model("eager").config).eval().to(DEVICE)
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         AutoTokenizer.from_pretrained(f"{attnprobe.__path__[0]}/demo").save_pretrained(folder)
-        bridge = TransformerBridge.boot_transformers(folder, hf_model=model, device="cpu")
+        bridge = TransformerBridge.boot_transformers(folder, hf_model=model, device=DEVICE.type)
 
     def measure() -> list[Tensor]:
+        entropies = []
         with torch.inference_mode():
-            _, cache = bridge.run_with_cache(ids, names_filter=lambda name: name.endswith("hook_pattern"))
-            patterns = [pattern for name, pattern in cache.items() if name.endswith("hook_pattern")]
-            if len(patterns) != case.shape.layers:
-                raise RuntimeError(f"{len(patterns)} patterns of {case.shape.layers} layers")
-            return [-(pattern * (pattern + TINY).log()).sum(-1).mean((0, 2)) for pattern in patterns]
+            for batch in batches:
+                _, cache = bridge.run_with_cache(
+                    batch.ids,
+                    attention_mask=batch.mask,
+                    names_filter=lambda name: name.endswith("hook_pattern"),
+                )
+                patterns = [pattern for name, pattern in cache.items() if name.endswith("hook_pattern")]
+                if len(patterns) != course.shape.layers:
+                    raise RuntimeError(f"{len(patterns)} patterns of {course.shape.layers} layers")
+                entropies += [
+                    -(pattern * (pattern + TINY).log()).sum(-1).mean((0, 2)) for pattern in patterns
+                ]
+        return entropies
 
     return measure
 
@@ -123,45 +235,101 @@ def prepare_view(model: nn.Module, ids: Tensor) -> list[Any]:
     return pages
 
 
+def _open_pruner(model: Any, batches: Sequence[Padded]) -> Work:
+    """Sum up what TextPruner ranks heads by; it needs gradients of all weights."""
+    from textpruner import GeneralConfig, TransformerPruner, TransformerPruningConfig
+
+    with tempfile.TemporaryDirectory() as folder:
+        settings = GeneralConfig(output_dir=folder)
+        pruner = TransformerPruner(model, TransformerPruningConfig(pruning_method="iterative"), settings)
+    labelled = [
+        {"input_ids": batch.ids, "attention_mask": batch.mask, "labels": _labels(batch)} for batch in batches
+    ]
+
+    def measure() -> object:
+        model.requires_grad_(True)
+        try:
+            return pruner.get_importance_score(labelled)
+        finally:
+            model.zero_grad()
+            model.requires_grad_(False)
+
+    return measure
+
+
+def _labels(batch: Padded) -> Tensor:
+    return torch.tensor([member % 2 for member in batch.members], device=DEVICE)
+
+
 def _projections(model: Any) -> list[nn.Module]:
     return [layer.attention.output.dense for layer in model.bert.encoder.layer]
 
 
-def gate_by_hand(model: Any, ids: Tensor, labels: Tensor, heads: int) -> Tensor:
+def gate_by_hand(model: Any, batches: Sequence[Padded], heads: int) -> Tensor:
     """Give the mean size of the derivative of an example's loss by a gate of its own for each head."""
-    gates = [torch.ones(len(ids), 1, heads, 1, requires_grad=True) for _ in _projections(model)]
+    sizes = []
+    for batch in batches:
+        gates = [
+            torch.ones(len(batch.ids), 1, heads, 1, device=DEVICE, requires_grad=True)
+            for _ in _projections(model)
+        ]
 
-    def hook(gate: Tensor) -> Callable[..., tuple[Tensor]]:
-        return lambda _, given: ((given[0].unflatten(-1, (heads, -1)) * gate).flatten(2),)
+        def hook(gate: Tensor) -> Callable[..., tuple[Tensor]]:
+            return lambda _, given: ((given[0].unflatten(-1, (heads, -1)) * gate).flatten(2),)
 
-    handles = [
-        projection.register_forward_pre_hook(hook(gate))
-        for projection, gate in zip(_projections(model), gates, strict=True)
-    ]
-    loss = nn.functional.cross_entropy(model(ids).logits, labels, reduction="sum")
-    derivatives = torch.autograd.grad(loss, gates)
-    for handle in handles:
-        handle.remove()
-    return torch.stack([derivative.abs().mean(0).flatten() for derivative in derivatives])
+        handles = [
+            projection.register_forward_pre_hook(hook(gate))
+            for projection, gate in zip(_projections(model), gates, strict=True)
+        ]
+        logits = model(batch.ids, attention_mask=batch.mask).logits
+        loss = nn.functional.cross_entropy(logits, _labels(batch), reduction="sum")
+        derivatives = torch.autograd.grad(loss, gates)
+        for handle in handles:
+            handle.remove()
+        sizes.append(torch.stack([derivative.abs().sum(0).flatten() for derivative in derivatives]))
+    return torch.stack(sizes).sum(0) / sum(len(batch.ids) for batch in batches)
 
 
-def ablate_by_hooks(model: Any, ids: Tensor, heads: int) -> list[Tensor]:
+def ablate_by_hooks(model: Any, batches: Sequence[Padded], heads: int) -> list[Tensor]:
     """Run the model once for each head, whose part of what the projection reads is set to zero."""
+    return [logits for batch in batches for logits in _replace_heads(model, batch, heads, None)]
+
+
+def patch_by_hooks(model: Any, batches: Sequence[Padded], heads: int) -> list[Tensor]:
+    """Run the model once for each head, whose part is taken from a run on another text."""
     scores = []
+    for batch in batches:
+        outputs: dict[nn.Module, Tensor] = {}
+
+        def keep(module: nn.Module, given: tuple[Tensor], outputs: dict[nn.Module, Tensor] = outputs) -> None:
+            outputs[module] = given[0]
+
+        handles = [projection.register_forward_pre_hook(keep) for projection in _projections(model)]
+        with torch.inference_mode():
+            model(batch.ids.clamp_max(1_000), attention_mask=batch.mask)
+        for handle in handles:
+            handle.remove()
+        scores += _replace_heads(model, batch, heads, outputs)
+    return scores
+
+
+def _replace_heads(
+    model: Any, batch: Padded, heads: int, others: dict[nn.Module, Tensor] | None
+) -> Iterator[Tensor]:
+    """Give the logits with each head in turn as in ``others``, or at zero."""
     for projection in _projections(model):
         width = projection.in_features // heads
         for begin, end in pairwise(range(0, projection.in_features + 1, width)):
 
-            def hook(_: nn.Module, given: tuple[Tensor], begin: int = begin, end: int = end) -> tuple[Tensor]:
-                masked = given[0].clone()
-                masked[..., begin:end] = 0
-                return (masked,)
+            def hook(module: nn.Module, given: tuple[Tensor], begin: int = begin, end: int = end) -> Any:
+                changed = given[0].clone()
+                changed[..., begin:end] = 0 if others is None else others[module][..., begin:end]
+                return (changed,)
 
             handle = projection.register_forward_pre_hook(hook)
             with torch.inference_mode():
-                scores.append(model(ids).logits)
+                yield model(batch.ids, attention_mask=batch.mask).logits
             handle.remove()
-    return scores
 
 
 def _is_there(package: str) -> bool:

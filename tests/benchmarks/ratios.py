@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from figures import Figure
 from numpy.typing import NDArray
-from shapes import BERT_BASE, DEBERTA_BASE, MINILM, Shape, random_batch, word_tokenizer
+from shapes import BERT_BASE, DEBERTA_BASE, DEVICE, MINILM, Shape, random_batch, word_tokenizer
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
@@ -20,6 +20,7 @@ from attnprobe.findings.partners import SharedHeads
 from attnprobe.model.check.projections import find_output_factors, find_output_weights
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.ways import Way
+from attnprobe.run.corpus import BATCH_TOKENS_ACCELERATOR
 from attnprobe.statistics import Statistic, census_statistics, select_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.rank import MAP_RANK
@@ -42,7 +43,8 @@ class Case:
     length: int
 
     def build(self) -> tuple[Checkpoint, Batch]:
-        return self.shape.checkpoint(), random_batch(self.sequences, self.length)
+        sequences = self.sequences if DEVICE.type == "cpu" else BATCH_TOKENS_ACCELERATOR // self.length
+        return self.shape.checkpoint(), random_batch(sequences, self.length)
 
 
 CASES = (
@@ -195,9 +197,16 @@ def paired_ratios(bare: Callable[[], object], other: Callable[[], object], repet
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    start = time.process_time()
+    """Time some work: the processor's time, or, on a GPU, the time on the wall until it is idle again."""
+    if DEVICE.type == "cpu":
+        start = time.process_time()
+        work()
+        return time.process_time() - start
+    torch.cuda.synchronize()
+    start = time.perf_counter()
     work()
-    return time.process_time() - start
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
 
 
 def as_figure(name: str, ratios: list[float], bar: float | None = None, aim: float | None = None) -> Figure:

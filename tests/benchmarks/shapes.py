@@ -1,6 +1,8 @@
 """Encoders of known shapes with random weights, and batches of random tokens for them."""
 
-from dataclasses import dataclass
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -22,6 +24,8 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.ways import Way
 
 CLS, SEP, COMMA, VOCABULARY = 1, 2, 3, 30_522
+#: What models run on: ``DEVICE=cuda python tests/benchmarks/speed.py``.
+DEVICE = torch.device(os.environ.get("DEVICE", "cpu"))
 
 
 class NoText:
@@ -50,12 +54,12 @@ class Shape:
         }  # fmt: skip
         if not self.deberta:
             config = BertConfig(**sizes, attn_implementation=implementation)
-            return BertModel(config, add_pooling_layer=False).eval()
+            return BertModel(config, add_pooling_layer=False).eval().to(DEVICE)
         config = DebertaV2Config(
             **sizes, relative_attention=True, position_buckets=256, norm_rel_ebd="layer_norm",
             share_att_key=True, pos_att_type=["p2c", "c2p"], position_biased_input=False, type_vocab_size=0,
         )  # fmt: skip
-        return DebertaV2Model(config).eval()
+        return DebertaV2Model(config).eval().to(DEVICE)
 
     def checkpoint(self) -> Checkpoint:
         """Build it as the census takes it."""
@@ -76,31 +80,51 @@ LONG = Shape(layers=2, heads=12, width=768, positions=8192)
 TINY = Shape(layers=2, heads=4, width=64)
 
 
-class Drawn(BatchReader):
-    """A corpus of one batch."""
+class RandomTexts(BatchReader):
+    """A corpus of random tokens that look like text to every statistic: framed, with commas and rare tokens.
+
+    With ``pairs``, each text has a corrupted one beside it, in which one token is another.
+    """
 
     digest = ""
 
-    def __init__(self, ids: torch.Tensor, tokens: TokenFeatures) -> None:
-        self._ids, self._tokens = ids, tokens
-        self.documents = self.names = np.arange(len(ids))
-        self.lengths = np.full(len(ids), ids.shape[1], np.int32)
-        self.labels = {member: member % 2 for member in range(len(ids))}
-        self.plan = [self.documents]
+    def __init__(self, sizes: Sequence[tuple[int, int]], *, pairs: bool = False) -> None:
+        self._rows = [row for sequences, length in sizes for row in _draw_ids(sequences, length)]
+        self._pairs = pairs
+        self.documents = self.names = np.arange(len(self._rows))
+        self.lengths = np.array([len(row) for row in self._rows], np.int32)
+        self.labels = {member: member % 2 for member in range(len(self._rows))}
+        stops = np.cumsum([sequences for sequences, _ in sizes])
+        self.plan = np.split(self.documents, stops[:-1])
 
     def gather(self, members: np.ndarray) -> Batch:
-        return Batch({"input_ids": self._ids}, self._tokens, members, self)
+        ids = torch.stack([self._rows[member] for member in members])
+        batch = Batch({"input_ids": ids}, _look_up(ids), members, self)
+        if not self._pairs:
+            return batch
+        corrupted = ids.clone()
+        corrupted[:, 2] = 4 + corrupted[:, 2] % 1_000
+        return replace(batch, baseline=replace(batch, inputs={"input_ids": corrupted}))
 
 
 def random_batch(sequences: int, length: int) -> Batch:
-    """Draw sequences that look like text to every statistic: framed, with commas and rare tokens."""
+    """Draw sequences of one length."""
+    texts = RandomTexts([(sequences, length)])
+    return texts.read(texts.documents)
+
+
+def _draw_ids(sequences: int, length: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(length)
     ids = torch.randint(4, VOCABULARY, (sequences, length), generator=generator)
     ids[:, 7::9] = COMMA
     ids[:, 0], ids[:, -1] = CLS, SEP
+    return ids
+
+
+def _look_up(ids: torch.Tensor) -> TokenFeatures:
     first, separator, punctuation = ids == CLS, ids == SEP, ids == COMMA
     special = first | separator
-    tokens = TokenFeatures(
+    return TokenFeatures(
         first=first,
         separator=separator,
         punctuation=punctuation,
@@ -110,8 +134,6 @@ def random_batch(sequences: int, length: int) -> Batch:
         rank=torch.where(special, -1, ids),
         order=torch.where(special, -1, ids),
     )
-    corpus = Drawn(ids, tokens)
-    return corpus.read(corpus.documents)
 
 
 def word_tokenizer(sentences: list[str]) -> PreTrainedTokenizerFast:

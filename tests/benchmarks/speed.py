@@ -3,7 +3,8 @@
     python tests/benchmarks/speed.py [--quick] [--only NAME]
 
 Ratios are medians of processor time over the bare sdpa forward pass (inference mode, one thread)
-of the same batches, both run in turns. Random weights: nothing is downloaded.
+of the same batches, both run in turns. With DEVICE=cuda in the environment, models run on a GPU, and time
+on the wall is measured. Random weights: nothing is downloaded.
 """
 
 import argparse

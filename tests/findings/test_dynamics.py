@@ -75,3 +75,6 @@ def test_tables_that_do_not_belong_together():
         check_alike(first, (2, table([1.0, 2.0], corpus={"texts": ["a"]})))
     with pytest.raises(AttnprobeError, match=r"different columns \(attention\)"):
         check_alike(first, (2, table([1.0], kinds=["encoder"], corpus={"texts": ["a"]})))
+    one, other = (HeadTable("x", [Column("metric", role="key")], {"metric": [name]}) for name in "ab")
+    with pytest.raises(AttnprobeError, match="The metric is a at step 1 and b at step 2"):
+        check_alike((1, one), (2, other))

@@ -10,7 +10,6 @@ from attnprobe.attention.layout import Layout
 from attnprobe.statistics.roles import ALIGNED, DIAGONAL, EITHER, FIRST_TOKEN, VERTICAL
 
 HEADS = 3
-(VERTICAL,), (DIAGONAL,), (EITHER,) = VERTICAL, DIAGONAL, EITHER
 FIRST_EXCESS, FIRST_PREFERENCE = FIRST_TOKEN
 #: An encoder, a decoder, and a decoder of other tokens beside an encoder.
 KINDS = ["encoder", "decoder", "cross"]

@@ -17,7 +17,7 @@ from attnprobe.statistics.roles import (
 )
 
 FIRST, SEPARATOR, WORD = "[", "|", "w"
-(SEGMENT_EXCESS,), (SPECIAL_EXCESS, SPECIAL_PREFERENCE) = SEGMENT, SPECIAL
+SEGMENT_EXCESS, (SPECIAL_EXCESS, SPECIAL_PREFERENCE) = SEGMENT, SPECIAL
 
 
 def tokens(text):

@@ -42,8 +42,6 @@ def test_two_tables_are_a_scatter():
     ("make", "options", "says"),
     [
         (lambda: [tables.of_heads("a")], {"kind": "clustermap"}, "it can with heatmap, depth"),
-        (lambda: [tables.of_heads("a")], {"kind": "pie"}, "--kind is one of"),
-        (lambda: [tables.of_heads("a")], {"theme": "neon"}, "light, dark, paper"),
         (lambda: [tables.of_heads("a")], {"width": 20}, "from 200 to 4000"),
         (lambda: [tables.best_heads()], {"measures": ["accuracy"]}, "leave --only out"),
         (lambda: [tables.of_heads("a"), tables.best_heads()], {}, "different kinds"),
