@@ -5,27 +5,10 @@ from typing import Literal
 
 #: What a table can be drawn as, in the order in which ``--kind`` lists them.
 PictureKind = Literal[
-    "atlas",
-    "roles",
-    "change",
-    "relations",
-    "settling",
-    "curves",
-    "lines",
-    "scatter",
-    "matrix",
-    "map",
-    "clustermap",
-    "heatmap",
-    "positions",
-    "depth",
-    "intervals",
-    "pairs",
-    "probes",
-    "groups",
-    "modality",
+    "atlas", "roles", "change", "relations", "settling", "curves", "lines", "scatter", "matrix", "map",
+    "clustermap", "heatmap", "positions", "depth", "intervals", "pairs", "probes", "groups", "modality",
     "alignments",
-]
+]  # fmt: skip
 _OF_HEADS: tuple[PictureKind, ...] = ("atlas", "heatmap", "scatter", "depth")
 #: The pictures of each kind of table, where its numbers allow them; first what is drawn by default.
 PICTURES: Mapping[str, Sequence[PictureKind]] = {
