@@ -165,6 +165,7 @@ def test_what_is_wrong_is_said(function, options, says):
         ({"name": "<lambda>"}, "can't be called"),
         ({"scope": "galaxy"}, "choose from query, layer, map, model"),
         ({"needs": {"gold"}}, "needs 'gold'"),
+        ({"needs": {"scores"}, "weights": "norm"}, "can't be weighted by norm, as it reads scores"),
     ],
 )
 def test_refused_where_it_is_made(options, says):
