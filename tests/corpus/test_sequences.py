@@ -116,7 +116,7 @@ def test_a_tokenizer_that_fails():
     def fail(*_: Any, **__: Any):
         raise RuntimeError("boom")
 
-    with pytest.raises(AttnprobeError, match="The tokenizer fails on the texts: .*boom"):
+    with pytest.raises(AttnprobeError, match=r"The tokenizer fails on the texts: .*boom"):
         tokenize(fail, "a")  # type: ignore[arg-type]
 
 
