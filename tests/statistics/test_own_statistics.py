@@ -190,6 +190,7 @@ def test_names_are_not_taken_twice():
         ("entropy", "must be a list of names"),
         ([], "empty list"),
         (["entropi"], "Did you mean entropy"),
+        (["previous_shuffled"], "no statistic 'previous_shuffled'"),
         (["jsd"], "not one number a head; see `distance`"),
         (["syntax"], "no 'syntax'; it is measured by attnprobe syntax"),
         (["special_excess"], "no 'special_excess'; it is measured by attnprobe roles"),
