@@ -199,3 +199,8 @@ def test_names_are_not_taken_twice():
 def test_what_is_no_statistic_of_the_census(wanted, says):
     with pytest.raises(AttnprobeError, match=says):
         choose(wanted)
+
+
+def test_the_census_of_any_text():
+    shown = dict.fromkeys(statistic.family.name for statistic in choose(None))
+    assert list(shown) == ["entropy", "positional", "special", "rare", "distance"]
