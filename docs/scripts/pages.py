@@ -35,17 +35,28 @@ def statistics() -> str:
     """Define every number about where heads look, from the docstrings of the statistics."""
     from attnprobe.statistics.registry import all_statistics, families
 
-    lines = [line for family in families() for line in _family(family, all_statistics().values())]
+    lines, defined = [], {}
+    for family in families():
+        lines.append(f"### {family.name}: {family.title}\n")
+        for statistic in all_statistics().values():
+            if statistic.family == family:
+                lines.append(f"#### `{statistic.name}`\n")
+                lines.append(f"*{statistic.title}* · unit: {statistic.unit} · {_ROWS[statistic.rows]}\n")
+                lines.append(f"{_refer(prose(statistic.definition), defined)}\n")
+                defined[statistic.name] = prose(statistic.definition)
     return "\n".join(lines)
 
 
-def _family(family: Any, statistics: Iterable[Any]) -> Iterator[str]:
-    yield f"### {family.name}: {family.title}\n"
-    for statistic in statistics:
-        if statistic.family == family:
-            yield f"#### `{statistic.name}`\n"
-            yield f"*{statistic.title}* · unit: {statistic.unit} · {_ROWS[statistic.rows]}\n"
-            yield f"{prose(statistic.definition)}\n"
+def _refer(definition: str, defined: Mapping[str, str]) -> str:
+    """Name the statistic before whose whole definition is a part of this one, in place of that part."""
+    paragraphs = definition.split("\n\n")
+    parts = {name: text.split("\n\n") for name, text in defined.items()}
+    bases = [name for name, part in parts.items() if {*part} <= {*paragraphs}]
+    if not bases:
+        return definition
+    base = max(bases, key=lambda name: len(parts[name]))
+    rest = [paragraph for paragraph in paragraphs if paragraph not in parts[base]]
+    return "\n\n".join([f"As [`{base}`](#{base}){', and:' if rest else '.'}", *rest])
 
 
 def interventions() -> str:
