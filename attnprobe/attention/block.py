@@ -180,9 +180,9 @@ class AttentionBlock:
         return replace(self, probabilities=left / left.sum(-1, keepdim=True), observed=observed)
 
     def by_norm(self, lengths: Tensor) -> "AttentionBlock":
-        """Weight each row by what its keys carry, and renormalise it: p_ij ||W_O,h v_j|| over its sum.
+        """Weight each row by its keys' vector norms, and renormalise it: p_ij ||W_O,h v_j|| over its sum.
 
-        Rows that carry nothing, as those of a zeroed head, become NaN. ``lengths`` are the norms of
+        Rows with sum 0, such as those of a zeroed head, become NaN. ``lengths`` are the norms from
         ``measure_lengths``, (batch, head, key).
 
         Source: Kobayashi et al. (2020), Attention is not only a weight, section 3.

@@ -258,15 +258,15 @@ _HEADLINES = {"first", "-1", "0", "1", "-1_0", "0_-1"}
 def add_up_places(block: AttentionBlock) -> Tensor:
     """Mean attention to each offset o: sum_i p_{i,i+o} / m_o over the m_o queries i that see such a key.
 
-    ``profile_-10`` to ``profile_10`` are of offsets in tokens, where the key is an ordinary token: no special
-    token, and not the first of a text, which attracts attention whatever it means. ``profile_before`` and
-    ``profile_after`` are all that goes to such tokens further away; ``profile_first`` is what goes to the
-    first token, ``profile_special`` to other special tokens. Of an image, ``profile_-1_2`` is of the patch
-    one row above and two columns to the right, up to 3 rows and columns away; ``profile_beyond`` is what goes
-    further, and ``profile_first`` is about a leading token such as [CLS].
+    ``profile_-10`` to ``profile_10`` are for offsets in tokens to ordinary keys: no special token, and not
+    the first token of a text, which attracts attention whatever it means. ``profile_before`` and
+    ``profile_after`` are the attention to ordinary tokens further away, ``profile_first`` to the first token,
+    ``profile_special`` to other special tokens. In an image, ``profile_-1_2`` is for the patch one row above
+    and two columns to the right, up to 3 rows and columns away; ``profile_beyond`` is for patches further
+    away, and ``profile_first`` for a leading token such as [CLS].
 
-    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys. Undefined where no query has such a
-    key, and from decoder to encoder. Keys outside of a sliding window are seen with 0.
+    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys. Undefined if no query has such a key,
+    and from decoder to encoder. Keys outside a sliding window count with 0.
 
     Source: the mean at -1, 0 and 1 is that of Clark et al. (2019), section 3.1, without the keys that Xiao et
     al. (2024) call sinks; Vig and Belinkov (2019) draw attention by distance.
@@ -334,7 +334,7 @@ def _add_up_steps(block: AttentionBlock) -> Tensor:
 
 
 def average_places(places: Tensor, layout: Layout) -> Tensor:
-    """Divide the attention to each place by the number of queries that see such a key; NaN for none."""
+    """Divide the attention at each offset by the number of queries that see such a key; NaN for none."""
     total, queries = places.unbind(-1)
     return (total / queries).where(queries > 0, nan)
 

@@ -272,10 +272,10 @@ def _are_far(
 def move_links(annotation: TokenAnnotation) -> TokenAnnotation:
     """Move each link of a sequence to other words of the same text, at the same distance.
 
-    Both ends move by the same number of words, drawn from all but 0 that leave them in their texts. So a head
-    that looks at a place finds as many links of each label as before, and one that knows what words are to
-    one another does not. Where a link names candidates, as many of them as were right are drawn instead. A
-    link that can't be moved is left out. Draws depend on words and ends alone, so that jobs agree. See Hewitt
+    Both ends move by the same number of words, drawn from all nonzero numbers that keep them in their texts.
+    So a head that follows positions finds as many links of each label as before; a head that knows the
+    relation does not. If a link names candidates, as many of them as were right are drawn instead. A link
+    that can't be moved is left out. Draws depend on words and ends alone, so separate jobs agree. See Hewitt
     and Liang (2019), Designing and interpreting probes with control tasks, on selectivity.
     """
     queries, keys = _read_sides(annotation)
