@@ -159,7 +159,7 @@ PREVIOUS_AGAIN = _define(
 def induction_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
-    """Tabulate heads; columns of copying, and all of rows from decoder to encoder, may be empty."""
+    """Tabulate heads; columns of copying, and all columns from decoder to encoder, may be empty."""
     table = head_table(title, measurement, statistics, labels)
     if COPYING.name in table.data:
         return table

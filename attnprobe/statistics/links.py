@@ -195,8 +195,8 @@ class LinkTables:
     ) -> HeadTable:
         """Tabulate each label and direction over all groups of documents, and below it in each group.
 
-        Heads and rules are those of all groups, so that right answers of the groups add up. ``p`` is of the
-        group, given what was chosen, and ``p_adjusted`` counts its rows.
+        Heads and rules are those of all groups, so the right answers of the groups add up. ``p`` is for the
+        group, given the choice, and ``p_adjusted`` counts its rows.
         """
         build, by_group = partial(self.by_label, title, measurement, statistics, labels), measurement.groups
         table, name = build(), self.statistic.name

@@ -65,7 +65,7 @@ def jackknife(
 
 
 def find_share(right: NDArray[Any], number: NDArray[Any]) -> Estimate:
-    """Share of right answers (..., block) among ``number`` links (block,), with the jackknife's error over blocks."""
+    """Share of right answers (..., block) among links (block,), with its standard error over blocks."""
     totals = np.concatenate([right.reshape(-1, len(number)), number[None]]).T.astype(np.float64)
     shares = jackknife(lambda sums: _mean(sums[..., -1:], sums[..., :-1]), totals, totals[:, -1])
     shape = right.shape[:-1]

@@ -48,10 +48,10 @@ class Estimate:
         return self.value - half, self.value + half
 
     def p(self, *, one_sided: bool = False) -> Floats:
-        """Test that each number is 0, or not above 0: P(|T| >= |x| / se) of Student's t.
+        """Test that each number is 0, or not above 0: p = P(|T| >= |x| / se) by Student's t.
 
-        An error of 0, as of differences that are the same everywhere, is sure: p is 1 where the number is 0,
-        and 0 elsewhere. It is NaN below two clusters.
+        If the error is 0 (all differences are equal), p is 1 for a number of 0, and 0 otherwise. With fewer
+        than two clusters, p is NaN.
 
         References:
             Student (1908), The probable error of a mean.
@@ -102,13 +102,13 @@ FEWEST_DOCUMENTS = 5
 
 
 def compare_groups(values: ArrayLike, errors: ArrayLike, documents: ArrayLike) -> tuple[Floats, Floats]:
-    """Test whether groups have one number in common, cell by cell.
+    """Test whether groups share one value, cell by cell.
 
     With x_g the number of group g, and w_g = 1 / se_g^2, Cochran's
 
         Q = sum_g w_g (x_g - m)^2,  m = sum_g w_g x_g / sum_g w_g
 
-    is about G - 1 where groups differ by chance alone. As errors are estimated from n_g documents, p is that
+    is about G - 1 if groups differ by chance alone. Since errors are estimated from n_g documents, p is that
     of Welch's F,
 
         F = Q / (G - 1) / (1 + 2 (G - 2) / (G^2 - 1) L),  L = sum_g (1 - w_g / sum w)^2 / (n_g - 1)

@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,21 @@ def statistics() -> str:
     lines, defined = [], {}
     for family in families():
         lines.append(f"### {family.name}: {family.title}\n")
-        for statistic in all_statistics().values():
+        for name, definition in _definitions().items():
+            statistic = all_statistics()[name]
             if statistic.family == family:
-                lines.append(f"#### `{statistic.name}`\n")
+                lines.append(f"#### `{name}`\n")
                 lines.append(f"*{statistic.title}* · unit: {statistic.unit} · {_ROWS[statistic.rows]}\n")
-                lines.append(f"{_refer(prose(statistic.definition), defined)}\n")
-                defined[statistic.name] = prose(statistic.definition)
+                lines.append(f"{_refer(definition, defined)}\n")
+                defined[name] = definition
     return "\n".join(lines)
+
+
+@cache
+def _definitions() -> dict[str, str]:
+    from attnprobe.statistics.registry import all_statistics
+
+    return {name: prose(statistic.definition) for name, statistic in all_statistics().items()}
 
 
 def _refer(definition: str, defined: Mapping[str, str]) -> str:
@@ -83,8 +92,7 @@ def _by_column(commands: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     for command, columns in commands.items():
         yield f"### {command}\n"
         for names, home in columns.items():
-            heading = re.sub(r"(?<![\w-])[\w-]+(?=,|$)", r"`\g<0>`", names)
-            yield f"#### {heading}\n\n{prose(inspect.getdoc(_at(home)) or '')}\n"
+            yield f"#### {names}\n\n{_refer(prose(inspect.getdoc(_at(home)) or ''), _definitions())}\n"
 
 
 def objectives() -> str:
