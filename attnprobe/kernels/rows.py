@@ -100,7 +100,7 @@ class RowSummary:
 
 
 class LazySummary:
-    """A ``RowSummary`` in plain torch: each tensor takes a pass of its own, and is computed when it is read."""
+    """A ``RowSummary`` in plain torch: each tensor is computed by itself, when it is read."""
 
     def __init__(self, p: Tensor, features: Tensor, offset: int) -> None:
         self._p, self._features, self._offset = p, features, offset
