@@ -11,7 +11,7 @@ from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.kernels.pairs import pairwise_divergence
-from attnprobe.kernels.rows import RowSummary, summarise_rows
+from attnprobe.kernels.rows import LazySummary, RowSummary, summarise_rows
 
 
 def factor_projection(projection: Tensor) -> Tensor:
@@ -105,8 +105,8 @@ class AttentionBlock:
         return self.weighted
 
     @cached_property
-    def summary(self) -> RowSummary:
-        """Entropy, maximum, argmax, distance and masses of every row, in one pass."""
+    def summary(self) -> RowSummary | LazySummary:
+        """Entropy, maximum, argmax, distance and masses of every row, in one pass where it is compiled."""
         return summarise_rows(self.probabilities, self.layout.keys.indicators, self.offset)
 
     @cached_property
