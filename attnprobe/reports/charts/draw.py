@@ -8,10 +8,10 @@ import altair as alt
 from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import DataError, UsageError
+from attnprobe.reports.charts.channels import amend, make_title
 from attnprobe.reports.charts.figure import TALLEST, Figure
 from attnprobe.reports.charts.figures import FIGURES
 from attnprobe.reports.charts.kinds import PICTURES, PictureKind
-from attnprobe.reports.charts.marks import amend, make_title
 from attnprobe.reports.columns import DrawingRequest, list_keys, name_measure, name_source, read_cells
 from attnprobe.reports.findings import state_finding
 from attnprobe.reports.picture import Picture, measure_picture
