@@ -94,23 +94,23 @@ def outcome(spec: str, **options: Any) -> tuple[list[Document], str]:
 
     Whatever is raised but AttnprobeError fails the test that calls.
     """
-    documents, said = [], ""
+    documents, sentence = [], ""
     try:
         for document in read_documents(Source(spec, **options)):
             documents.append(document)
     except AttnprobeError as error:
-        said = str(error)
+        sentence = str(error)
         name = "standard input" if spec == "-" else spec
-        assert name in said
-        assert said.isprintable()  # no line break, and nothing that a terminal would obey
-        assert "Traceback" not in said
-        assert len(said) < len(name) + 700  # a sentence, not the file
-    assert documents or said
+        assert name in sentence
+        assert sentence.isprintable()  # no line break, and nothing that a terminal would obey
+        assert "Traceback" not in sentence
+        assert len(sentence) < len(name) + 700  # a sentence, not the file
+    assert documents or sentence
     for document in documents:
         assert document.text.strip()
         for words in (document.text, document.pair or ""):
             words.encode()
-    return documents, said
+    return documents, sentence
 
 
 def whole(folder: Path, extension: str, raw: bytes, column: str | None = None) -> None:
@@ -118,9 +118,9 @@ def whole(folder: Path, extension: str, raw: bytes, column: str | None = None) -
     plain, packed = folder / f"any{extension}", folder / f"any{extension}.gz"
     plain.write_bytes(raw)
     packed.write_bytes(gzip.compress(raw, compresslevel=1))
-    documents, said = outcome(str(plain))
+    documents, sentence = outcome(str(plain))
     # Packing changes nothing but the name in the sentence.
-    assert outcome(str(packed)) == (documents, said.replace(str(plain), str(packed)))
+    assert outcome(str(packed)) == (documents, sentence.replace(str(plain), str(packed)))
     if column is not None:
         outcome(str(plain), text_column=column, label_column="n", pair_column="kind")
         outcome(str(plain), find_labels=True)
@@ -131,8 +131,8 @@ def test_there_is_a_sound_file_of_every_format(folder: Path) -> None:
     for extension, raw in SOUND.items():
         path = folder / f"sound{extension}"
         path.write_bytes(raw)
-        documents, said = outcome(str(path))
-        assert (len(documents) > 1, said) == (True, "")
+        documents, sentence = outcome(str(path))
+        assert (len(documents) > 1, sentence) == (True, "")
 
 
 @pytest.mark.parametrize("extension", READERS)
@@ -166,5 +166,5 @@ def test_giant_lines(folder: Path, name: str) -> None:
     extension, raw = GIANTS[name]
     path = folder / f"giant{extension}"
     path.write_bytes(raw)
-    documents, said = outcome(str(path))
-    assert (documents, said != "") == ([], True)
+    documents, sentence = outcome(str(path))
+    assert (documents, sentence != "") == ([], True)

@@ -97,8 +97,8 @@ class TestFeatures:
     def test_every_sequence_in_its_batch(
         self, batches: Callable[..., Batches], tokenizer: PreTrainedTokenizerFast
     ):
-        found = [tokenizer.decode(row) for batch in batches() for row in batch.ids]
-        assert sorted(found) == sorted(
+        texts = [tokenizer.decode(row) for batch in batches() for row in batch.ids]
+        assert sorted(texts) == sorted(
             tokenizer.decode(tokenizer(*args)["input_ids"])
             for args in [*((t,) for t in self.TEXTS), self.PAIR]
         )

@@ -16,10 +16,10 @@ def sentence(read, *arguments) -> str:
     """Give what is said where a file can't be read."""
     with pytest.raises(AttnprobeError) as caught:
         read(*arguments)
-    said = str(caught.value)
-    assert "\n" not in said
-    assert said.endswith(".")
-    return said
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith(".")
+    return message
 
 
 class TestImages:
@@ -33,9 +33,9 @@ class TestImages:
 
     def test_as_they_are(self, image, pixels, tmp_path):
         image.fromarray(pixels).save(path := tmp_path / "a.png")
-        found = read_image(path)
-        assert (found.dtype, found.shape) == (np.uint8, (5, 7, 3))
-        assert (found == pixels).all()
+        read_back = read_image(path)
+        assert (read_back.dtype, read_back.shape) == (np.uint8, (5, 7, 3))
+        assert (read_back == pixels).all()
         assert read_image_size(path) == (7, 5)
 
     @pytest.mark.parametrize(
@@ -95,18 +95,18 @@ class TestSound:
 
     def test_the_mean_of_channels(self, write):
         left, right = np.random.default_rng(0).uniform(-1, 1, (2, 100)).astype(np.float32)
-        found = read_sound(write(np.stack([left, right], 1), subtype="FLOAT"), RATE)
-        np.testing.assert_allclose(found, (left + right) / 2, atol=1e-7)
+        samples = read_sound(write(np.stack([left, right], 1), subtype="FLOAT"), RATE)
+        np.testing.assert_allclose(samples, (left + right) / 2, atol=1e-7)
 
     @pytest.mark.parametrize("rate", [11_025, 44_100])
     def test_a_sine_stays_a_sine(self, write, rate):
         time = np.arange(rate) / rate
-        found = read_sound(write(0.5 * np.sin(2 * np.pi * 440 * time), rate, subtype="FLOAT"), RATE)
-        assert len(found) == RATE
-        assert found.dtype == np.float32
+        samples = read_sound(write(0.5 * np.sin(2 * np.pi * 440 * time), rate, subtype="FLOAT"), RATE)
+        assert len(samples) == RATE
+        assert samples.dtype == np.float32
         inside = slice(500, -500)  # nothing is known beyond the ends
         expected = 0.5 * np.sin(2 * np.pi * 440 * np.arange(RATE) / RATE)
-        np.testing.assert_allclose(found[inside], expected[inside], atol=2e-3)
+        np.testing.assert_allclose(samples[inside], expected[inside], atol=2e-3)
 
     @pytest.mark.parametrize(("rate", "frames"), [(11_025, 999), (16_000, 1), (44_100, 999)])
     def test_the_length_is_known_beforehand(self, write, rate, frames):

@@ -13,8 +13,8 @@ ROWS = [("a", "One."), ("b", "Two."), ("a", "Three."), ("", "Four."), ("", "Five
 
 def grouped(path: Path, **options) -> list[int | None]:
     """For each row, the place of the first row of its document; None for one of its own."""
-    found = [one.part_of for one in read_documents(Source(str(path), **options))]
-    return [None if group is None else found.index(group) for group in found]
+    names = [document.part_of for document in read_documents(Source(str(path), **options))]
+    return [None if group is None else names.index(group) for group in names]
 
 
 @pytest.mark.parametrize("extension", ["csv", "jsonl", "parquet"])
@@ -35,8 +35,8 @@ def test_the_same_value_in_another_file_is_another_document(tmp_path):
     for place, rows in enumerate([ROWS, ROWS[1:], [("a", "Other."), ("a", "One.")]]):
         path = tmp_path / f"{place}.csv"
         path.write_text("doc,text\n" + "".join(f"{doc},{text}\n" for doc, text in rows))
-        found = read_documents(Source(str(path), document_column="doc"))
-        names.append({one.text: one.digest for one in found})
+        documents = read_documents(Source(str(path), document_column="doc"))
+        names.append({one.text: one.digest for one in documents})
     whole, part, other = names
     assert part["Two."] == part["Six."] == whole["Six."]
     assert other["One."] != whole["One."]
@@ -50,8 +50,8 @@ def test_documents_that_begin_alike_are_several(mark, tmp_path):
     row = "1\t{}\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
     letters = [f"{mark}\n{row.format('Dear')}{row.format(f'w{number}')}" for number in range(12)]
     path.write_text("".join(letters))
-    found = [document.digest for document in read_documents(Source(str(path)))]
-    assert found[::2] == found[1::2]
-    assert len(set(found)) == 12
+    digests = [document.digest for document in read_documents(Source(str(path)))]
+    assert digests[::2] == digests[1::2]
+    assert len(set(digests)) == 12
     path.write_text("".join(letters[3:]))
-    assert [document.digest for document in read_documents(Source(str(path)))] == found[6:]
+    assert [document.digest for document in read_documents(Source(str(path)))] == digests[6:]

@@ -74,8 +74,8 @@ def test_columns_of_gap_and_comments_of_corefud(tmp_path):
         f"{f'Entity={mark}' if mark else '_'}"
         for place, (form, mark) in enumerate(words, start=1)
     ]
-    said = ["# newdoc id = a", "# global.Entity = eid", "# genre = news"]
-    corefud.write_text("\n".join([*said, *lines]) + "\n\n")
+    comments = ["# newdoc id = a", "# global.Entity = eid", "# genre = news"]
+    corefud.write_text("\n".join([*comments, *lines]) + "\n\n")
     assert [group for _, group in groups_of(corefud, coreference=True)] == ["news"]
 
 
@@ -89,8 +89,8 @@ def test_folders_of_files(tmp_path):
         path = tmp_path / "all" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{line}\n")
-    found = groups_of(tmp_path / "all", "folder")
-    assert sorted(found) == [("one", "news"), ("three", "law/old"), ("two", "news")]
+    groups = groups_of(tmp_path / "all", "folder")
+    assert sorted(groups) == [("one", "news"), ("three", "law/old"), ("two", "news")]
     with pytest.raises(AttnprobeError, match="text without columns"):
         groups_of(tmp_path / "all", "genre")
     with pytest.raises(AttnprobeError, match=r"No document of news is in a group: 'folder'"):

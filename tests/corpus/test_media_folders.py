@@ -27,29 +27,29 @@ def folder(tmp_path):
     return make
 
 
-def names(found: MediaFolder, root: Path) -> list[str]:
-    return [item.path.relative_to(root).as_posix() for item in found.items]
+def names(media: MediaFolder, root: Path) -> list[str]:
+    return [item.path.relative_to(root).as_posix() for item in media.items]
 
 
-def labels(found: MediaFolder) -> list:
-    return [item.label for item in found.items]
+def labels(media: MediaFolder) -> list:
+    return [item.label for item in media.items]
 
 
 def refused(path: Path, column: str | None = None) -> str:
     with pytest.raises(AttnprobeError) as caught:
         MediaFolder.open(path, column)
-    said = str(caught.value)
-    assert "\n" not in said
-    assert said.endswith(".")
-    return said
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith(".")
+    return message
 
 
 class TestListing:
     def test_in_the_order_of_names_whatever_was_written_first(self, folder):
         root = folder("c.png", "a.JPG", "sub/d.webp", "b.tiff", "sub/deep/e.gif")
-        found = MediaFolder.open(root)
-        assert names(found, root) == ["a.JPG", "b.tiff", "c.png", "sub/d.webp", "sub/deep/e.gif"]
-        assert found.kind == IMAGE
+        media = MediaFolder.open(root)
+        assert names(media, root) == ["a.JPG", "b.tiff", "c.png", "sub/d.webp", "sub/deep/e.gif"]
+        assert media.kind == IMAGE
 
     def test_neither_or_both(self, folder):
         assert "without text, images or sound" in refused(folder("text.txt", ".hidden.png"))
@@ -57,24 +57,24 @@ class TestListing:
 
     def test_a_single_file(self, folder):
         path = folder("a.png", "b.wav") / "b.wav"
-        found = MediaFolder.open(path)
-        assert (found.kind, [item.path for item in found.items]) == (SOUND, [path])
+        media = MediaFolder.open(path)
+        assert (media.kind, [item.path for item in media.items]) == (SOUND, [path])
 
 
 class TestLabels:
     def test_by_folder(self, folder):
-        found = MediaFolder.open(folder("cat/a.png", "dog/b.png", "cat/more/c.png"))
-        assert labels(found) == ["cat", "cat", "dog"]
+        media = MediaFolder.open(folder("cat/a.png", "dog/b.png", "cat/more/c.png"))
+        assert labels(media) == ["cat", "cat", "dog"]
 
     def test_a_table(self, folder):
         csv = 'label,file_name\ncat,a.png\n,b.png\n"a, b",in/c.png\nlost,gone.png\n'
-        found = MediaFolder.open(folder("a.png", "b.png", "in/c.png", "d.png", csv=csv))
-        assert labels(found) == ["cat", None, None, "a, b"]
-        assert [item.label for item in found.labelled.items] == ["cat", "a, b"]
+        media = MediaFolder.open(folder("a.png", "b.png", "in/c.png", "d.png", csv=csv))
+        assert labels(media) == ["cat", None, None, "a, b"]
+        assert [item.label for item in media.labelled.items] == ["cat", "a, b"]
 
     def test_a_table_goes_before_folders(self, folder):
-        found = MediaFolder.open(folder("cat/a.png", "cat/b.png", csv="file_name,label\ncat/a.png,dog\n"))
-        assert labels(found) == ["dog", None]
+        media = MediaFolder.open(folder("cat/a.png", "cat/b.png", csv="file_name,label\ncat/a.png,dog\n"))
+        assert labels(media) == ["dog", None]
 
     def test_a_table_without_labels(self, folder):
         assert labels(MediaFolder.open(folder("a.png", csv="file_name,width\na.png,3\n"))) == [None]
@@ -110,7 +110,7 @@ class TestDescription:
         assert len(set(seen)) == len(seen)
 
     def test_a_file_that_went_away(self, folder):
-        found = MediaFolder.open(root := folder("a.png"))
+        media = MediaFolder.open(root := folder("a.png"))
         (root / "a.png").unlink()
         with pytest.raises(AttnprobeError, match=r"a\.png can't be read: No such file"):
-            _ = found.described
+            _ = media.described

@@ -55,12 +55,12 @@ CELLS: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.parametrize("form", CELLS)
 def test_lines(form: str, pairs: Pairs, tmp_path: Path):
     path = write_lines(tmp_path, [CELLS[form](one) for one, _ in pairs], [text for _, text in pairs])
-    found = read(path)
-    assert [document.text for document in found] == [text for _, text in pairs]
-    for document, (own, _) in zip(found, pairs, strict=True):
+    documents = read(path)
+    assert [document.text for document in documents] == [text for _, text in pairs]
+    for document, (file, _) in zip(documents, pairs, strict=True):
         assert document.image is not None
-        assert np.array_equal(document.image.read(), read_image(own))
-    assert len({document.digest for document in found}) == len(found)
+        assert np.array_equal(document.image.read(), read_image(file))
+    assert len({document.digest for document in documents}) == len(documents)
     assert not any(document.image for document in read(path, sees=False))
     assert not any(document.image for document in read(path, image_column="none"))
 
@@ -74,19 +74,19 @@ def test_other_forms(form: str, pairs: Pairs, tmp_path: Path):
         frame = pandas.DataFrame({"text": texts, "image_path": [f"seen/{one.name}" for one, _ in pairs]})
         frame.to_csv(path, index=False)
     elif form in {"hub", "bytes"}:
-        own = [one.read_bytes() for one, _ in pairs]
-        cells = [{"bytes": one, "path": "x.png"} for one in own] if form == "hub" else own
+        file = [one.read_bytes() for one, _ in pairs]
+        cells = [{"bytes": one, "path": "x.png"} for one in file] if form == "hub" else file
         pandas.DataFrame({"text": texts, "image": cells}).to_parquet(path)
     else:
         path = tmp_path / "seen" / "metadata.jsonl"
         options = {"text_column": "caption"}
         rows = [json.dumps({"file_name": one.name, "caption": text}) for one, text in pairs]
         path.write_text("\n".join(rows))
-    found = read(path, **options)
-    assert [document.text for document in found] == texts
-    for document, (own, _) in zip(found, pairs, strict=True):
+    documents = read(path, **options)
+    assert [document.text for document in documents] == texts
+    for document, (file, _) in zip(documents, pairs, strict=True):
         assert document.image is not None
-        assert np.array_equal(document.image.read(), read_image(own))
+        assert np.array_equal(document.image.read(), read_image(file))
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,9 @@ class TestPrompts:
         (prompted,) = SequenceReader(tokenizer, 100, prompts={"": prompt}).read([document])
         assert prompted.ids == tokenizer(prompt + TEXT)["input_ids"]
         assert prompted.name == plain.name  # of the text, whatever stands before it
-        expected, found = (spell(tokenizer, one, one.annotation.words) for one in (plain, prompted))
-        assert found[1:] == expected[1:]  # the first may be one token with the end of the prompt
-        assert len(found) == len(WORDS)
+        expected, spelled = (spell(tokenizer, one, one.annotation.words) for one in (plain, prompted))
+        assert spelled[1:] == expected[1:]  # the first may be one token with the end of the prompt
+        assert len(spelled) == len(WORDS)
         assert spell_links(tokenizer, prompted)[1:] == spell_links(tokenizer, plain)[1:]
 
     def test_windows(self, tokenizer, prompt):
@@ -45,14 +45,14 @@ class TestPrompts:
         bare = tokenizer(prompt, add_special_tokens=False)["input_ids"]
         framed = len(tokenizer("a")["input_ids"]) - len(tokenizer("a", add_special_tokens=False)["input_ids"])
         reader = SequenceReader(tokenizer, len(bare) + framed + room, prompts={"": prompt})
-        found = list(reader.read([Document(TEXT, annotation=Annotation(WORDS, LINKS))]))
+        sequences = list(reader.read([Document(TEXT, annotation=Annotation(WORDS, LINKS))]))
         before = len(reader.frame.before)
         whole = tokenizer(prompt + TEXT, add_special_tokens=False)["input_ids"]
         same = sum(1 for one, other in zip(whole, bare, strict=False) if one == other)
-        assert all(one.ids[before : before + same] == whole[:same] for one in found)
-        texts = [one.ids[before + same : len(one.ids) - len(reader.frame.after)] for one in found]
+        assert all(one.ids[before : before + same] == whole[:same] for one in sequences)
+        texts = [one.ids[before + same : len(one.ids) - len(reader.frame.after)] for one in sequences]
         assert [token for text in texts for token in text] == whole[same:]
-        words = [word for one in found for word in spell(tokenizer, one, one.annotation.words)]
+        words = [word for one in sequences for word in spell(tokenizer, one, one.annotation.words)]
         assert set(words) <= {tokenizer.decode(tokenizer.encode(word, add_special_tokens=False)).strip()
                               for word in TEXT.split()}  # fmt: skip
         assert len(words) > 3
@@ -60,4 +60,4 @@ class TestPrompts:
             [Document(TEXT)]
         )
         cut = tokenizer(prompt + TEXT, truncation=True, max_length=reader.max_length)["input_ids"]
-        assert first.ids == found[0].ids == cut
+        assert first.ids == sequences[0].ids == cut

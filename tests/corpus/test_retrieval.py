@@ -37,9 +37,9 @@ def test_triplets(tmp_path: Path):
     assert read(path, "triplet") == [Document("a", label=Triplet("yes", "no"))]
     path = write(tmp_path / "b.csv", "x,y,z,topic", "a,yes,no,t")
     named = {"text_column": "x", "text_pair_column": "y", "label_column": "z", "document_column": "topic"}
-    (found,) = read(path, "triplet", **named)
-    assert found.label == Triplet("yes", "no")
-    assert found.part_of is not None
+    (document,) = read(path, "triplet", **named)
+    assert document.label == Triplet("yes", "no")
+    assert document.part_of is not None
 
 
 def test_positives(tmp_path: Path):
@@ -47,14 +47,14 @@ def test_positives(tmp_path: Path):
     path = write(
         tmp_path / "a.csv", "question,answer,negative", "q,one,", "r,two,bad", "q,three,one", "two,one,bad"
     )
-    found = read(path, "retrieval")
-    names = {one.text: one.label.name for one in found}  # type: ignore[union-attr]
-    assert [(one.text, one.role) for one in found] == [
+    documents = read(path, "retrieval")
+    names = {one.text: one.label.name for one in documents}  # type: ignore[union-attr]
+    assert [(one.text, one.role) for one in documents] == [
         ("q", "query"), ("r", "query"), ("two", "query"),
         ("one", "document"), ("two", "document"), ("bad", "document"), ("three", "document"),
     ]  # fmt: skip
-    assert found[0].label == Query(names["q"], ((names["one"], 1), (names["three"], 1)))
-    assert found[4].label == Query(names["two"]) == Query(found[2].label.name)  # type: ignore[union-attr]
+    assert documents[0].label == Query(names["q"], ((names["one"], 1), (names["three"], 1)))
+    assert documents[4].label == Query(names["two"]) == Query(documents[2].label.name)  # type: ignore[union-attr]
     assert sorted(names.values()) == [names[text] for text in ("q", "one", "r", "two", "bad", "three")]
 
 
@@ -98,7 +98,7 @@ def test_a_folder(folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("file", "line", "said"),
+    ("file", "line", "reason"),
     [
         ("queries.jsonl", '{"text": "a"}', "line 1 of .*queries.jsonl has no _id"),
         ("queries.jsonl", '{"_id": "q1", "text": "a"}\n{"_id": "q1", "text": "b"}', "'q1' of a line above"),
@@ -110,9 +110,9 @@ def test_a_folder(folder: Path):
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\t1e9", "whole numbers up to 1,000"),
     ],
 )  # fmt: skip
-def test_a_broken_folder(folder: Path, file: str, line: str, said: str):
+def test_a_broken_folder(folder: Path, file: str, line: str, reason: str):
     write(folder / file, line)
-    with pytest.raises(AttnprobeError, match=said):
+    with pytest.raises(AttnprobeError, match=reason):
         [*opened(folder).documents]
 
 

@@ -325,9 +325,9 @@ def test_a_number_names_a_column_below_its_header(write: Write, name: str, heade
 def test_a_first_line_that_is_data(write: Write, name: str) -> None:
     path = write(name, tables([("one", "u", 0), ("two", "v", 1)])[name])
     columns = {"text_column": "1", "pair_column": "2", "label_column": "3"}
-    found = read(path, **columns, header=False)
-    assert [(document.text, document.pair) for document in found] == [("one", "u"), ("two", "v")]
-    assert [float(cast(str, document.label)) for document in found] == [0, 1]
+    documents = read(path, **columns, header=False)
+    assert [(document.text, document.pair) for document in documents] == [("one", "u"), ("two", "v")]
+    assert [float(cast(str, document.label)) for document in documents] == [0, 1]
     assert describe_source(Source(path, header=False))["header"] is False
     assert len(read(path, **columns)) == 1
     assert "no column '4'" in refusal(path, text_column="4", header=False)
@@ -384,9 +384,9 @@ def test_a_folder_of_text(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
     (tmp_path / "d.txt.gz").write_bytes(gzip.compress(b"four\n"))
-    found = read(str(tmp_path))
-    assert [document.text for document in found] == ["one", "two", "three", "four"]
-    digests = [document.digest for document in found]
+    documents = read(str(tmp_path))
+    assert [document.text for document in documents] == ["one", "two", "three", "four"]
+    digests = [document.digest for document in documents]
     assert digests[0] == digests[1]
     assert len(set(digests)) == 3
     described = describe_source(Source(str(tmp_path)))
@@ -528,19 +528,19 @@ def test_hub_names_labels_of_words(fake_hub: FakeHub, monkeypatch: pytest.Monkey
     """Numbers in lists are named; that of a whole text stays a number, which models name themselves."""
     rows = NamedRows([{"tokens": ["Ada", "", "ran"], "ner_tags": [1, 0, 0], "label": 1}])
     monkeypatch.setattr(fake_hub, "load_dataset", lambda *_, **__: rows)
-    found = read("org/set", split="train", find_labels=True)
-    assert found == [Document("Ada ran", label=Tagged(("Ada", "ran"), ("B-PER", "O")))]
-    found = read("org/set", split="train", find_labels=True, label_column="label")
-    assert found == [Document("Ada ran", label=1)]
+    documents = read("org/set", split="train", find_labels=True)
+    assert documents == [Document("Ada ran", label=Tagged(("Ada", "ran"), ("B-PER", "O")))]
+    documents = read("org/set", split="train", find_labels=True, label_column="label")
+    assert documents == [Document("Ada ran", label=1)]
 
 
 def test_a_list_of_labels_that_is_not_one_for_each_word(write: Write) -> None:
     rows = '{"text": "a b c", "tokens": ["a", "b", "c"], "labels": ["x", "y"]}\n{"text": "d", "labels": []}\n'
-    found = read(write("data.jsonl", rows), find_labels=True)
-    assert found == [Document("a b c", label=("x", "y")), Document("d", label=())]
+    documents = read(write("data.jsonl", rows), find_labels=True)
+    assert documents == [Document("a b c", label=("x", "y")), Document("d", label=())]
 
 
 def test_words_that_do_not_count(write: Write) -> None:
     rows = '{"words": ["a", "b"], "tags": ["X", -100]}\n{"words": ["c"], "tags": [-100]}\n{"words": ["d"]}\n'
-    found = read(write("data.jsonl", rows), find_labels=True)
-    assert found == [Document("a b", label=Tagged(("a", "b"), ("X", None))), Document("c"), Document("d")]
+    documents = read(write("data.jsonl", rows), find_labels=True)
+    assert documents == [Document("a b", label=Tagged(("a", "b"), ("X", None))), Document("c"), Document("d")]

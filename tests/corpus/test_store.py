@@ -20,8 +20,8 @@ def test_threads_do_not_disturb_one_another():
     with SequenceStore(400) as store, ThreadPoolExecutor(4) as pool:
         store.extend(TokenSequence(ids) for ids in sequences)
         for _ in range(5):
-            found = list(pool.map(lambda number: store.ids(number).tolist(), range(400), chunksize=1))
-            assert found == sequences
+            read_back = list(pool.map(lambda number: store.ids(number).tolist(), range(400), chunksize=1))
+            assert read_back == sequences
 
 
 SEED = 42
@@ -37,7 +37,7 @@ def read(saved):
         checkpoint = load_checkpoint(str(saved(name)))
         given = [one if isinstance(one, Document) else Document(one) for one in documents]
         with tokenise(checkpoint, given, CorpusOptions(**options), labelled=labelled) as corpus:
-            found = []
+            read_rows = []
             for batches in (corpus.batches, corpus.batches.shuffle(seed)):
                 rows = {}
                 for batch in batches:
@@ -46,8 +46,8 @@ def read(saved):
                     for place, member in enumerate(batch.members.tolist()):
                         asking = None if targets is None else targets[place].tolist()
                         rows[member] = batch.ids[place].tolist(), asking
-                found.append([rows[member] for member in sorted(rows)])
-            return checkpoint.tokenizer, *found
+                read_rows.append([rows[member] for member in sorted(rows)])
+            return checkpoint.tokenizer, *read_rows
 
     return ask
 
@@ -55,13 +55,13 @@ def read(saved):
 def test_a_part_keeps_its_tokens_and_what_is_fixed_stays():
     ids = np.arange(100, 140, dtype=np.int32)
     fixed, parts = ids % 7 == 0, np.repeat([0, 1], 20)
-    found = shuffle_tokens(ids, fixed, parts, SEED)
-    assert np.array_equal(found[fixed], ids[fixed])
+    shuffled = shuffle_tokens(ids, fixed, parts, SEED)
+    assert np.array_equal(shuffled[fixed], ids[fixed])
     for part in (0, 1):
-        assert Counter(found[parts == part]) == Counter(ids[parts == part])
-    assert (found != ids)[~fixed].mean() > 0.7
-    assert np.array_equal(shuffle_tokens(ids, fixed, parts, SEED), found)
-    assert not np.array_equal(shuffle_tokens(ids, fixed, parts, SEED + 1), found)
+        assert Counter(shuffled[parts == part]) == Counter(ids[parts == part])
+    assert (shuffled != ids)[~fixed].mean() > 0.7
+    assert np.array_equal(shuffle_tokens(ids, fixed, parts, SEED), shuffled)
+    assert not np.array_equal(shuffle_tokens(ids, fixed, parts, SEED + 1), shuffled)
 
 
 def test_the_order_depends_on_seed_and_tokens_alone(read):
@@ -70,8 +70,8 @@ def test_the_order_depends_on_seed_and_tokens_alone(read):
     _, _, mixed = read("bert", *lines)
     assert read("bert", *lines, batch_tokens=1)[2] == mixed
     assert read("bert", *lines[::-1])[2] == mixed[::-1]
-    for line, found in zip(lines, mixed, strict=True):
-        assert read("bert", line)[2] == [found]
+    for line, row in zip(lines, mixed, strict=True):
+        assert read("bert", line)[2] == [row]
     assert read("bert", *lines, seed=7)[2] != mixed
 
 

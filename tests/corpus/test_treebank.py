@@ -68,8 +68,8 @@ class TestDocuments:
     """A document begins with newdoc, else with newpar, else it is a sentence; by either reader."""
 
     def groups(self, lines, annotated):
-        found = [one.part_of for one in read(lines, annotated=annotated)]
-        return [None if group is None else found.index(group) for group in found], found
+        names = [one.part_of for one in read(lines, annotated=annotated)]
+        return [None if group is None else names.index(group) for group in names], names
 
     def test_newdoc(self, annotated):
         lines = [
@@ -92,5 +92,5 @@ class TestDocuments:
         assert self.groups(second, annotated)[1] == whole[2:]
 
     def test_one_name_in_two_files_is_two_documents(self, annotated):
-        one, other = (sentence(form, "# newdoc id = 1") for form in ("A", "B"))
-        assert self.groups(one, annotated)[1] != self.groups(other, annotated)[1]
+        first, other = (sentence(form, "# newdoc id = 1") for form in ("A", "B"))
+        assert self.groups(first, annotated)[1] != self.groups(other, annotated)[1]

@@ -35,13 +35,13 @@ SPANISH = """1-3\tdámelo\t_\t_\t_\t_\t_\t_\t_\t_
 
 
 def read(sentence):
-    (found,) = read_conllu(io.StringIO(sentence), "it", annotated=True)
-    text, annotation = found.text, found.annotation
+    (document,) = read_conllu(io.StringIO(sentence), "it", annotated=True)
+    text, annotation = document.text, document.annotation
     assert annotation is not None
     words = [text[word.start : word.stop] for word in annotation.words]
     links = [
-        (text[one.source.start : one.source.stop], one.label, text[one.target.start : one.target.stop])
-        for one in annotation.links
+        (text[link.source.start : link.source.stop], link.label, text[link.target.start : link.target.stop])
+        for link in annotation.links
     ]
     return text, words, links
 
@@ -66,10 +66,11 @@ def test_words_of_a_multi_word_token_cover_the_whole_of_it():
 
 
 def parts_of_speech(sentence):
-    (found,) = read_conllu(io.StringIO(sentence), "it", annotated=True)
-    annotation = found.annotation
+    (document,) = read_conllu(io.StringIO(sentence), "it", annotated=True)
+    annotation = document.annotation
     return [
-        (found.text[one.start : one.stop], annotation.parts_of_speech.get(one)) for one in annotation.words
+        (document.text[word.start : word.stop], annotation.parts_of_speech.get(word))
+        for word in annotation.words
     ]
 
 
@@ -86,15 +87,15 @@ def test_parts_of_speech():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "comment",
     [
         "",
         "# text = something else\n",
         '# text = Who rang, "Ann" ?!\n',
     ],
 )
-def test_a_text_that_does_not_hold_the_words_is_made_of_them(said):
-    text, words, _ = read(said + PLAIN.partition("\n")[2])
+def test_a_text_that_does_not_hold_the_words_is_made_of_them(comment):
+    text, words, _ = read(comment + PLAIN.partition("\n")[2])
     assert text == 'Who rang, "Ann"?'
     assert words[4] == "Ann"
 
@@ -113,10 +114,10 @@ def test_a_text_that_does_not_hold_the_words_is_made_of_them(said):
         ("a  a\u00a0a", ["a", "a", "a"]),  # several blanks, and one that does not break
     ],
 )
-@pytest.mark.parametrize("said", [True, False])
-def test_words_of_many_scripts(text, forms, said):
+@pytest.mark.parametrize("comment", [True, False])
+def test_words_of_many_scripts(text, forms, stated):
     rows = [f"{place}\t{form}" + "\t_" * 8 + "\n" for place, form in enumerate(forms, start=1)]
-    comment = f"# text = {text}\n" if said else ""
-    found, words, _ = read(comment + "".join(rows))
-    assert found == (text if said else " ".join(forms))
+    comment = f"# text = {text}\n" if stated else ""
+    result, words, _ = read(comment + "".join(rows))
+    assert result == (text if stated else " ".join(forms))
     assert words == forms

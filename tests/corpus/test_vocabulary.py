@@ -55,10 +55,10 @@ class TestKinds:
     """First, separator, punctuation."""
 
     def test_bert(self, marked: Callable[..., dict[str, list[str]]]):
-        found = marked("bert", "the dog's, [MASK] ... [UNK] 3 $", "(a bird!)")
-        assert found["first"] == ["[CLS]"]
-        assert found["separator"] == ["[SEP]", "[SEP]"]
-        assert found["punctuation"] == ["'", ",", ".", ".", ".", "$", "(", "!", ")"]
+        kinds = marked("bert", "the dog's, [MASK] ... [UNK] 3 $", "(a bird!)")
+        assert kinds["first"] == ["[CLS]"]
+        assert kinds["separator"] == ["[SEP]", "[SEP]"]
+        assert kinds["punctuation"] == ["'", ",", ".", ".", ".", "$", "(", "!", ")"]
 
     @pytest.mark.parametrize(("name", "framing"), [
         ("bert", {"[CLS]", "[SEP]", "[PAD]"}), ("roberta", {"<s>", "</s>", "<pad>"}),
@@ -125,9 +125,9 @@ class TestRare:
 
     @given(counted)
     def test_a_tenth_of_the_occurrences_whatever_the_ties(self, counts: np.ndarray):
-        found = rank_types(counts, NOTHING)
-        assert counts @ found.rare == pytest.approx(counts.sum() / 10, rel=1e-5)
-        assert (np.diff(found.rare[np.argsort(found.order)]) >= 0).all()
+        rarity = rank_types(counts, NOTHING)
+        assert counts @ rarity.rare == pytest.approx(counts.sum() / 10, rel=1e-5)
+        assert (np.diff(rarity.rare[np.argsort(rarity.order)]) >= 0).all()
 
 
 class TestFile:
@@ -142,8 +142,8 @@ class TestFile:
             path = tmp_path / name
             path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
             tiny = tokenizer(model)
-            found = read_frequencies(path, tiny, len(tiny))
-            return {tiny.convert_ids_to_tokens(int(i)): found[i] for i in np.flatnonzero(found)}
+            frequencies = read_frequencies(path, tiny, len(tiny))
+            return {tiny.convert_ids_to_tokens(int(i)): frequencies[i] for i in np.flatnonzero(frequencies)}
 
         return ask
 

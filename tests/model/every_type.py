@@ -54,7 +54,7 @@ class Expected:
     modality: str = "text"
     stacks: str = ""
     options: dict[str, Any] = field(default_factory=dict)
-    own: str = "maps"
+    returns: str = "maps"
     keys: str = "tokens"
     towers: dict[str, str] = field(default_factory=dict)
     note: str = ""
@@ -151,7 +151,7 @@ TYPES: dict[str, Expected] = {
     "esmc": Expected("text", ENCODER, {"num_key_value_heads": HEADS}),
     "layoutlmv2": Expected(reason="needs detectron2"),
     "layoutlmv3": Expected("text", ENCODER, {"coordinate_size": 6, "shape_size": 4}),
-    "longformer": Expected("text", ENCODER, {"attention_window": 4}, own="bands"),
+    "longformer": Expected("text", ENCODER, {"attention_window": 4}, returns="bands"),
     "luke": Expected("text", ENCODER, {"entity_vocab_size": 10, "entity_emb_size": 16}),
     "mobilebert": Expected(
         "text", ENCODER,
@@ -173,7 +173,7 @@ TYPES: dict[str, Expected] = {
     "roc_bert": Expected(
         "text", ENCODER, {"pronunciation_vocab_size": VOCABULARY, "shape_vocab_size": VOCABULARY}
     ),
-    "squeezebert": Expected("text", ENCODER, own="scores"),
+    "squeezebert": Expected("text", ENCODER, returns="scores"),
     "ultravbert": Expected("text", ENCODER, _DUAL | {"text_config": _TEXT | _LOCAL}),
     "xmod": Expected("text", ENCODER, {"default_language": "en_XX", "languages": ["en_XX"]}),
     # Text, earlier tokens only.
@@ -236,10 +236,10 @@ TYPES: dict[str, Expected] = {
     "led": Expected(
         "text", CAUSAL,
         {"attention_window": 4, "max_encoder_position_embeddings": 96, "max_decoder_position_embeddings": 96},
-        own="bands",
+        returns="bands",
     ),
     "prophetnet": Expected(
-        "text", CAUSAL, own="scores",
+        "text", CAUSAL, returns="scores",
         note="queries across: those of the main stream, then of two that predict; own maps of the first only",
     ),
     "t5gemma": Expected(
@@ -308,10 +308,10 @@ TYPES: dict[str, Expected] = {
         ),
     ),
     **dict.fromkeys(
-        ("donut-swin", "swin", "swinv2"), Expected("image", "", _WINDOWS | {"patch_size": 2}, own="windows")
+        ("donut-swin", "swin", "swinv2"), Expected("image", "", _WINDOWS | {"patch_size": 2}, returns="windows")
     ),
     "swin2sr": Expected(
-        "image", "", _WINDOWS | {"image_size": 16, "patch_size": 1, "upscale": 1}, own="windows"
+        "image", "", _WINDOWS | {"image_size": 16, "patch_size": 1, "upscale": 1}, returns="windows"
     ),
     # Two towers.
     **dict.fromkeys(
@@ -327,7 +327,7 @@ TYPES: dict[str, Expected] = {
     ),
     "flava": Expected(
         "text+image", "", {"text_config": _TEXT, "image_config": _VISION, "multimodal_config": _VISION},
-        own="hooks",
+        returns="hooks",
         towers={
             "text_model": ENCODER,
             "image_model": ENCODER,
@@ -341,7 +341,7 @@ TYPES: dict[str, Expected] = {
         ),
         _sound(),
     ),
-    "wavlm": _sound(own="mean"),
+    "wavlm": _sound(returns="mean"),
     "sew-d": _sound(options={"position_buckets": 8}),
     "wav2vec2-bert": _sound(options={"feature_projection_input_dim": 8}),
     "parakeet_encoder": _sound(
@@ -433,7 +433,7 @@ TYPES: dict[str, Expected] = {
     "minimax": Expected(
         "text", HYBRID,
         {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention"] * 2, "block_size": 8},
-        own="states", note="its layers 1 and 3 attend; gives the states of the others among its maps",
+        returns="states", note="its layers 1 and 3 attend; gives the states of the others among its maps",
     ),
     **dict.fromkeys(("deepseek_v4", "flint"), Expected("text", CAUSAL)),
     **dict.fromkeys(
@@ -626,10 +626,10 @@ def maps_by_tower(name: str, model: PreTrainedModel, given: Given) -> dict[str, 
     towers = known.towers or {"": known.stacks}
     if known.keys == "none":
         return {"": []}
-    if known.own == "hooks":
-        found = hooked_maps(twin, given)
-        return {tower: [("encoder", rows) for at, rows in found if at.startswith(tower)] for tower in towers}
-    if known.own == "mean":
+    if known.returns == "hooks":
+        hooked = hooked_maps(twin, given)
+        return {tower: [("encoder", rows) for at, rows in hooked if at.startswith(tower)] for tower in towers}
+    if known.returns == "mean":
         return {"": [("encoder", rows) for rows in maps_of_every_head(twin, given)]}
     output = run(twin, given, output_attentions=True)
     outputs = {tower: _tower_output(output, tower) for tower in known.towers} or {"": output}
@@ -651,38 +651,38 @@ def _maps_of(output: Any, known: Expected, causal: bool) -> Maps:
         "decoder": output.get("decoder_attentions") or (output.get("attentions") if causal else ()),
         "cross": output.get("cross_attentions"),
     }
-    found = [(kind, rows) for kind, maps in places.items() for rows in _every(maps)]
-    if known.own == "windows":
+    listed = [(kind, rows) for kind, maps in places.items() for rows in _every(maps)]
+    if known.returns == "windows":
         batch = len(output[0])
         return [
             (kind, rows.unflatten(0, (batch, -1)).permute(0, 2, 3, 1, 4).flatten(2, 3))
-            for kind, rows in found
+            for kind, rows in listed
         ]
-    if known.own == "states":
-        longest = max(rows.shape[-1] for _, rows in found)  # than states are wide
-        found = [(kind, rows) for kind, rows in found if rows.shape[-1] == longest]
-    return [(kind, _whole(kind, rows, known)) for kind, rows in found]
+    if known.returns == "states":
+        longest = max(rows.shape[-1] for _, rows in listed)  # than states are wide
+        listed = [(kind, rows) for kind, rows in listed if rows.shape[-1] == longest]
+    return [(kind, _whole(kind, rows, known)) for kind, rows in listed]
 
 
 def _every(maps: Any) -> list[Tensor]:
     """List maps that may lie in tuples of tuples; Pegasus-X gives dictionaries, which are no maps."""
     if isinstance(maps, Tensor):
         return [maps]
-    return [rows for some in maps or () if not isinstance(some, dict) for rows in _every(some)]
+    return [rows for part in maps or () if not isinstance(part, dict) for rows in _every(part)]
 
 
 def _whole(kind: str, rows: Tensor, known: Expected) -> Tensor:
     """Make a map over all keys of what a model gives."""
-    if known.own == "scores" and kind != "decoder":
+    if known.returns == "scores" and kind != "decoder":
         return rows.softmax(-1)
-    if kind == "encoder" and known.own == "bands":
+    if kind == "encoder" and known.returns == "bands":
         return spread_by_hand(rows)
     return rows
 
 
 def hooked_maps(model: Any, given: Given) -> list[tuple[str, Tensor]]:
     """Take what attention modules return, by their names, in the order of their calls."""
-    found: list[tuple[str, Tensor]] = []
+    returned: list[tuple[str, Tensor]] = []
     names = {module: name for name, module in model.named_modules()}
 
     def ask(module: nn.Module, arguments: Any, options: dict[str, Any]) -> Any:
@@ -693,8 +693,8 @@ def hooked_maps(model: Any, given: Given) -> list[tuple[str, Tensor]]:
 
     def take(module: nn.Module, _: Any, output: Any) -> None:
         rows = output[1] if isinstance(output, tuple) and len(output) > 1 else None
-        if isinstance(rows, Tensor) and rows.ndim > 3 and all(rows is not other for _, other in found):
-            found.append((names[module], rows))
+        if isinstance(rows, Tensor) and rows.ndim > 3 and all(rows is not other for _, other in returned):
+            returned.append((names[module], rows))
 
     modules = [module for module in model.modules() if "Attention" in type(module).__name__]
     hooks = [module.register_forward_pre_hook(ask, with_kwargs=True) for module in modules]
@@ -702,17 +702,17 @@ def hooked_maps(model: Any, given: Given) -> list[tuple[str, Tensor]]:
     run(model, given)
     for hook in hooks:
         hook.remove()
-    return found
+    return returned
 
 
 def maps_of_every_head(model: Any, given: Given) -> list[Tensor]:
     """Take the maps that torch's own attention computes, which WavLM asks for their mean only."""
-    found: list[Tensor] = []
+    maps: list[Tensor] = []
     usual = functional.multi_head_attention_forward
 
     def keep(*arguments: Any, **options: Any) -> Any:
         given_all = options | {"average_attn_weights": False}
-        found.extend(rows for rows in usual(*arguments, **given_all)[1:] if rows is not None)
+        maps.extend(rows for rows in usual(*arguments, **given_all)[1:] if rows is not None)
         return usual(*arguments, **options)
 
     functional.multi_head_attention_forward = keep
@@ -720,7 +720,7 @@ def maps_of_every_head(model: Any, given: Given) -> list[Tensor]:
         run(model, given)
     finally:
         functional.multi_head_attention_forward = usual
-    return found
+    return maps
 
 
 def states(name: str, model: PreTrainedModel, given: Given) -> list[Tensor]:
@@ -731,7 +731,7 @@ def states(name: str, model: PreTrainedModel, given: Given) -> list[Tensor]:
 def _states_of(name: str, output: Any) -> list[Tensor]:
     towers = TYPES.get(name, Expected()).towers
     outputs = [_tower_output(output, tower) for tower in towers] or [output]
-    return [_first_tensor(some) for some in outputs]
+    return [_first_tensor(each) for each in outputs]
 
 
 def _first_tensor(output: Any) -> Tensor:

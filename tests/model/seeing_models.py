@@ -50,8 +50,8 @@ def _llava() -> Parts:
         image_token_index=IDS["<image>"], vision_feature_layer=-1,
     )  # fmt: skip
     eye = transformers.CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size=SQUARE)
-    own = {"patch_size": 8, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
-    return config, eye, "LlavaProcessor", own, {"image_token": "<image>"}
+    options = {"patch_size": 8, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
+    return config, eye, "LlavaProcessor", options, {"image_token": "<image>"}
 
 
 def _gemma3() -> Parts:
@@ -99,7 +99,7 @@ def spell(**marks: str) -> PreTrainedTokenizerFast:
 @torch.no_grad()
 def save(name: str, folder: Path, change: Callable[[Any], None] = lambda _: None) -> Path:
     """Write a tiny model whose attention has contrast to a folder, as its processor would."""
-    config, eye, processor, own, marks = KINDS[name]()
+    config, eye, processor, options, marks = KINDS[name]()
     torch.manual_seed(0)
     model = transformers.AutoModelForImageTextToText.from_config(config).eval()
     for weight in model.parameters():
@@ -110,7 +110,7 @@ def save(name: str, folder: Path, change: Callable[[Any], None] = lambda _: None
     change(model)
     model.save_pretrained(folder)
     eye.save_pretrained(folder)
-    (folder / "processor_config.json").write_text(json.dumps({"processor_class": processor, **own}))
+    (folder / "processor_config.json").write_text(json.dumps({"processor_class": processor, **options}))
     spell(**marks).save_pretrained(folder)
     return folder
 

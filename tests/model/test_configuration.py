@@ -63,7 +63,7 @@ def test_an_impossible_tokenizer(folder, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "sentence"),
     [
         ("", {}, "neither a folder here nor to be had from the hub"),
         ("/nowhere/at/all", {}, "There is no folder"),
@@ -71,9 +71,9 @@ def test_an_impossible_tokenizer(folder, name):
         ("demo", {"adapter": "x"}, "--adapter: choose one of the adapters in demo, which are none"),
     ],
 )
-def test_names_that_lead_nowhere(tmp_path, name, options, said):
+def test_names_that_lead_nowhere(tmp_path, name, options, sentence):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    with pytest.raises(AttnprobeError, match=re.escape(said)):
+    with pytest.raises(AttnprobeError, match=re.escape(sentence)):
         load_checkpoint(str(tmp_path / "loop") if name == "LOOP" else name, LoadOptions(**options))
 
 

@@ -86,62 +86,68 @@ def checkpoints(name: str) -> Iterator[Checkpoint]:
 @cache
 def examined(name: str) -> list[tuple[Checkpoint, Architecture]]:
     """Build a type that is read, and find how; once for all tests, each of which leaves it as it was."""
-    return [examine(found) for found in checkpoints(name)]
+    return [examine(checkpoint) for checkpoint in checkpoints(name)]
 
 
-def read_maps(found: Checkpoint, way: Way, given: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
+def read_maps(checkpoint: Checkpoint, way: Way, given: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
     """Put the pieces of a capture together."""
     parts: dict[tuple[int, int], list[Tensor]] = {}
 
     def keep(piece: Piece):
         parts.setdefault((piece.layer, piece.sequence), []).append(piece.probabilities.clone())
 
-    with capture_attention(found.body, keep, way):
-        states = found.forward(given)
+    with capture_attention(checkpoint.body, keep, way):
+        states = checkpoint.forward(given)
     layers = range(max(layer for layer, _ in parts) + 1)
     places = {layer: sorted(place for at, place in parts if at == layer) for layer in layers}
     return [torch.cat([torch.cat(parts[at, one], 2) for one in places[at]]) for at in layers], states
 
 
-def apart(found: Tensor, expected: Tensor) -> float:
-    return float((found - expected).abs().max())
+def differ(values: Tensor, expected: Tensor) -> float:
+    return float((values - expected).abs().max())
 
 
-def own_of(found: Checkpoint, architecture: Architecture, given: dict[str, Tensor]) -> list[Tensor]:
+def own_of(checkpoint: Checkpoint, architecture: Architecture, given: dict[str, Tensor]) -> list[Tensor]:
     """Give the maps that the model has itself, in the order in which its layers call."""
-    own = every_type.maps_by_tower(found.name, found.model, given)
-    maps = own[found.tower] if found.tower in own else own[""] if "" in own else next(iter(own.values()))
+    by_tower = every_type.maps_by_tower(checkpoint.name, checkpoint.model, given)
+    maps = (
+        by_tower[checkpoint.tower]
+        if checkpoint.tower in by_tower
+        else by_tower[""]
+        if "" in by_tower
+        else next(iter(by_tower.values()))
+    )
     left = {kind: [rows for other, rows in maps if other == kind] for kind in every_type.KINDS}
-    if found.encoder_only:
+    if checkpoint.encoder_only:
         left = {"encoder": left["encoder"]}
     ordered = [left[str(kind)].pop(0) for kind in architecture.kinds]
     assert not any(left.values())
     return [rows / rows.sum(-1, keepdim=True) for rows in ordered]  # without what goes to learned sinks
 
 
-def given_to(found: Checkpoint) -> dict[str, Tensor]:
+def given_to(checkpoint: Checkpoint) -> dict[str, Tensor]:
     """Take what a tower is given out of what the whole model is."""
-    given = every_type.inputs(found.name, found.model)
-    if not found.tower:
+    given = every_type.inputs(checkpoint.name, checkpoint.model)
+    if not checkpoint.tower:
         return given
-    return {name: value for name, value in given.items() if name in TAKEN[found.modality]}
+    return {name: value for name, value in given.items() if name in TAKEN[checkpoint.modality]}
 
 
-def verify(found: Checkpoint, architecture: Architecture) -> None:
+def verify(checkpoint: Checkpoint, architecture: Architecture) -> None:
     """Read a model in blocks of a few queries, and compare every map and the states with its own."""
-    given = given_to(found)
-    expected = own_of(found, architecture, every_type.inputs(found.name, found.model))
-    maps, states = read_maps(found, architecture.way, given)
+    given = given_to(checkpoint)
+    expected = own_of(checkpoint, architecture, every_type.inputs(checkpoint.name, checkpoint.model))
+    maps, states = read_maps(checkpoint, architecture.way, given)
     assert [rows.shape for rows in maps] == [rows.shape for rows in expected]
     assert architecture.heads == max(rows.shape[1] for rows in maps)
     assert architecture.kept.sum(1).tolist() == [rows.shape[1] for rows in maps]
-    assert max(map(apart, maps, expected)) < 2e-4  # MobileBERT normalises nothing, and rounds the most
+    assert max(map(differ, maps, expected)) < 2e-4  # MobileBERT normalises nothing, and rounds the most
     # Contrast enough for a mistake to show: no map is that of another head.
-    assert all(apart(rows, rows.roll(1, 1)) > 0.01 for rows in maps if rows.shape[1] > 1)
-    if not found.encoder_only and not found.tower:
-        own = every_type.states(found.name, found.model, given)[0]
-        if own.shape == states.shape:  # AutoModel of FSMT and Llama 4 gives logits
-            assert apart(states, own) < 1e-4 * float(own.abs().max())
+    assert all(differ(rows, rows.roll(1, 1)) > 0.01 for rows in maps if rows.shape[1] > 1)
+    if not checkpoint.encoder_only and not checkpoint.tower:
+        theirs = every_type.states(checkpoint.name, checkpoint.model, given)[0]
+        if theirs.shape == states.shape:  # AutoModel of FSMT and Llama 4 gives logits
+            assert differ(states, theirs) < 1e-4 * float(theirs.abs().max())
 
 
 #: Types that are tried and refused, by what is said of them; whatever else is built must be read.
@@ -187,14 +193,14 @@ def test_verified_or_refused(name: str):
         pytest.skip("not in this transformers")
     if name in REASONS:
         with pytest.raises(UnsupportedModelError, match=f"'{name}': .*{REASONS[name]}"):  # noqa: PT012
-            for found in checkpoints(name):
-                verify(*examine(found))
+            for checkpoint in checkpoints(name):
+                verify(*examine(checkpoint))
         return
-    for found, architecture in examined(name):
-        verify(found, architecture)
+    for checkpoint, architecture in examined(name):
+        verify(checkpoint, architecture)
         assert architecture.numbers == ((1, 3) if name in HYBRIDS else ())
-        said = any("only its encoder can be read" in warning for warning in architecture.warnings)
-        assert said == (name in ENCODER_ONLY)
+        encoder_only = any("only its encoder can be read" in warning for warning in architecture.warnings)
+        assert encoder_only == (name in ENCODER_ONLY)
 
 
 #: Types that take pad tokens for padding where they are given no mask.
@@ -226,30 +232,32 @@ def test_saved_with_its_head_and_read_without(name: str, tmp_path: Path):
         pytest.skip("AutoModel has no class for it")
     saved: Any = body
     try:
-        mapping = next(one for one in HEADED if type(body.config) in one)
+        mapping = next(each for each in HEADED if type(body.config) in each)
         kind: Any = mapping[type(body.config)]
         saved = (kind[0] if isinstance(kind, tuple) else kind)(body.config)
     except Exception:  # it has none, or one that asks for more of its configuration
         pass
     saved.save_pretrained(tmp_path)
-    found = read_weights(tmp_path, name, AutoConfig.from_pretrained(tmp_path)).model.state_dict()
+    weights = read_weights(tmp_path, name, AutoConfig.from_pretrained(tmp_path)).model.state_dict()
     prefix = "" if saved is body else f"{saved.base_model_prefix}."
     expected = {key.removeprefix(prefix): weight for key, weight in saved.state_dict().items()}
-    shared = found.keys() & expected.keys()
+    shared = weights.keys() & expected.keys()
     assert shared
-    assert all(torch.equal(found[key], expected[key]) for key in shared)
+    assert all(torch.equal(weights[key], expected[key]) for key in shared)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted({"bert", "t5", *GUESSING}))
 def test_a_text_that_spells_out_pad_tokens(name: str):
     """It is read as the model reads it with a mask of ones, which is what its tokenizer gives."""
-    found, _ = examined(name)[0]
-    given = every_type.inputs(name, found.model)
+    checkpoint, _ = examined(name)[0]
+    given = every_type.inputs(name, checkpoint.model)
     given["input_ids"][:, 2::3] = 0
     with torch.inference_mode():
-        expected = found.body(**given, attention_mask=torch.ones_like(given["input_ids"]), use_cache=False)
-    assert apart(found.forward(given), expected[0]) < 1e-4 * float(expected[0].abs().max())
+        expected = checkpoint.body(
+            **given, attention_mask=torch.ones_like(given["input_ids"]), use_cache=False
+        )
+    assert differ(checkpoint.forward(given), expected[0]) < 1e-4 * float(expected[0].abs().max())
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -261,8 +269,8 @@ def test_gates(name: str):
     """Whatever is read can be switched off, head by head."""
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
-    for found, architecture in examined(name):
-        assert "a lower one does" in check_gates(found, architecture).evidence
+    for checkpoint, architecture in examined(name):
+        assert "a lower one does" in check_gates(checkpoint, architecture).evidence
 
 
 #: What commands and options read of a model beside its attention.
@@ -276,16 +284,16 @@ FURTHER = {
 MASKING = "importance, ablate, prune"
 
 
-def list_lacking(found: Checkpoint, architecture: Architecture) -> list[str]:
+def list_lacking(checkpoint: Checkpoint, architecture: Architecture) -> list[str]:
     """List the commands and options that refuse a model whose attention is read."""
     lacking = []
     for name, needs in FURTHER.items():
         try:
-            check_observations(found, architecture, needs)
+            check_observations(checkpoint, architecture, needs)
         except UnsupportedModelError:
             lacking.append(name)
     try:
-        check_gates(found, architecture)
+        check_gates(checkpoint, architecture)
     except UnsupportedModelError:
         lacking.append(MASKING)
     return lacking + ["view, compare, --all-pairs"] * bool(architecture.layer_heads)
@@ -303,8 +311,8 @@ def list_lacking(found: Checkpoint, architecture: Architecture) -> list[str]:
 )
 def test_commands_that_refuse_a_type(name: str, lacking: list[str]):
     """The record says the same, type by type."""
-    ((found, architecture),) = examined(name)
-    assert list_lacking(found, architecture) == lacking
+    ((checkpoint, architecture),) = examined(name)
+    assert list_lacking(checkpoint, architecture) == lacking
 
 
 def support_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
@@ -316,10 +324,10 @@ def support_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
         yield name, "not tried", "", reason
         return
     try:
-        for found in checkpoints(name):
-            label = f"{name}, {found.tower}" if found.tower else name
+        for checkpoint in checkpoints(name):
+            label = f"{name}, {checkpoint.tower}" if checkpoint.tower else name
             try:
-                part, read = examine(found)
+                part, read = examine(checkpoint)
             except AttnprobeError as error:
                 yield label, "refused", "", getattr(error, "reason", str(error))
                 continue

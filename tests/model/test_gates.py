@@ -69,8 +69,8 @@ def states(model: PreTrainedModel, ids: Tensor) -> Tensor:
     return model(input_ids=ids)[0]
 
 
-def close(found: Tensor, expected: Tensor) -> bool:
-    return float((found - expected).abs().max()) <= 2e-6 * float(expected.abs().max())
+def close(values: Tensor, expected: Tensor) -> bool:
+    return float((values - expected).abs().max()) <= 2e-6 * float(expected.abs().max())
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -87,11 +87,11 @@ class TestAgainstScaledColumns:
                     xi = torch.ones(layers_of(model), HEADS)
                     xi[layer, head] = 0
                     gates.set(xi[None])
-                    found = states(model, ids)
+                    gated = states(model, ids)
                     gates.rows = {layer: xi[layer][None]}
-                    assert torch.equal(states(model, ids), found)
-                    assert close(found, states(by_hand(model, xi), ids))
-                    assert not close(found, untouched)
+                    assert torch.equal(states(model, ids), gated)
+                    assert close(gated, states(by_hand(model, xi), ids))
+                    assert not close(gated, untouched)
             gates.open()
             assert close(states(model, ids), untouched)
 
@@ -101,13 +101,13 @@ class TestAgainstScaledColumns:
         xi = torch.rand(len(ids), layers_of(model), HEADS, generator=torch.Generator().manual_seed(2)) * 1.5
         with gate_attention(model) as gates:
             gates.set(xi)
-            found = states(model, ids)
+            gated = states(model, ids)
         for example, row in enumerate(xi):
-            assert close(found[example], states(by_hand(model, row), ids[example : example + 1])[0])
+            assert close(gated[example], states(by_hand(model, row), ids[example : example + 1])[0])
 
     def test_check(self, tiny: Tiny, name: str):
-        found = Checkpoint(name, *tiny(name))
-        gating = check_gates(found, inspect(found))
+        checkpoint = Checkpoint(name, *tiny(name))
+        gating = check_gates(checkpoint, inspect(checkpoint))
         assert gating.replays
 
 
@@ -115,45 +115,45 @@ class TestCheckSaysNo:
     """The check of the gates fails where they fail."""
 
     def test_gates_that_change_nothing(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
-        found = Checkpoint("bert", *tiny("bert"))
-        architecture = inspect(found)
+        checkpoint = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(checkpoint)
         monkeypatch.setattr(
             "attnprobe.model.reading.gates.Gates.pass_output", lambda _, layer, output: output
         )
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
-            check_gates(found, architecture)
+            check_gates(checkpoint, architecture)
 
     def test_layers_whose_heads_give_nothing(self, tiny: Tiny):
         """Layers that were removed as a whole are no fault of the gates, unless all were."""
-        found = Checkpoint("bert", *tiny("bert"))
+        checkpoint = Checkpoint("bert", *tiny("bert"))
         keep = np.ones((LAYERS, 4), bool)
         keep[1] = False
-        pruned = remove_heads(found, keep)
+        pruned = remove_heads(checkpoint, keep)
         gating = check_gates(pruned, inspect(pruned))
         assert "a lower one does except in layers [1], whose heads give nothing" in gating.evidence
         assert gating.replays
-        pruned = remove_heads(found, np.zeros((LAYERS, 4), bool))
+        pruned = remove_heads(checkpoint, np.zeros((LAYERS, 4), bool))
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
             check_gates(pruned, inspect(pruned))
 
     def test_open_gates_that_change_something(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
-        found = Checkpoint("bert", *tiny("bert"))
-        architecture = inspect(found)
+        checkpoint = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(checkpoint)
         monkeypatch.setattr(Gates, "pass_output", lambda _, layer, output: output * 1.1)
         with pytest.raises(UnsupportedModelError, match="hidden states under a head mask of ones differ"):
-            check_gates(found, architecture)
+            check_gates(checkpoint, architecture)
 
     def test_passes_that_do_not_resume(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
         """A layer that is off by one is seen, and whole passes take over."""
-        found = Checkpoint("bert", *tiny("bert"))
-        architecture = inspect(found)
+        checkpoint = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(checkpoint)
         from attnprobe.model.reading.replay import BatchReplay
 
         right = BatchReplay.resume_at
         monkeypatch.setattr(
             BatchReplay, "resume_at", lambda self, layer: right(self, min(layer + 1, LAYERS - 1))
         )
-        gating = check_gates(found, architecture)
+        gating = check_gates(checkpoint, architecture)
         assert not gating.replays
         assert "resuming at a layer does not, so all passes are whole" in gating.evidence
 

@@ -31,11 +31,11 @@ def test_no_trained_weight_is_left(tiny: Tiny, name: str):
     """Every weight of a tiny model was redrawn or moved since it was built, norms and biases too."""
     checkpoint = wrap(tiny, name)
     before = copy.deepcopy(checkpoint.model.state_dict())
-    found = dict(randomise_weights(checkpoint).model.named_parameters())
-    assert found.keys() == dict(checkpoint.model.named_parameters()).keys()
+    drawn = dict(randomise_weights(checkpoint).model.named_parameters())
+    assert drawn.keys() == dict(checkpoint.model.named_parameters()).keys()
     for key, weight in checkpoint.model.named_parameters():
-        assert found[key].shape == weight.shape
-        assert not torch.equal(found[key], weight), key
+        assert drawn[key].shape == weight.shape
+        assert not torch.equal(drawn[key], weight), key
         assert torch.equal(weight, before[key])
 
 
@@ -77,8 +77,8 @@ def test_tied_weights_stay_tied(tiny: Tiny, kind: Any):
     body, tokenizer = tiny("bert" if kind is BertForMaskedLM else "t5")
     config = copy.deepcopy(body.config)
     config.tie_word_embeddings = True
-    found: Any = randomise_weights(Checkpoint("tied", kind(config), tokenizer)).model
-    assert found.get_output_embeddings().weight is found.get_input_embeddings().weight
+    built: Any = randomise_weights(Checkpoint("tied", kind(config), tokenizer)).model
+    assert built.get_output_embeddings().weight is built.get_input_embeddings().weight
 
 
 def test_what_can_not_be_built_is_refused_with_a_sentence(tiny: Tiny, copied: Tiny):
@@ -114,7 +114,7 @@ class TestOption:
         assert first.provenance["model"]["random_weights"] == 3
 
     def test_another_seed_is_another_run(self, tmp_path: Path):
-        asked = {"limit": 4, "resume": tmp_path / "state"}
-        attnprobe.entropy("demo", random_weights=1, **asked)
+        options = {"limit": 4, "resume": tmp_path / "state"}
+        attnprobe.entropy("demo", random_weights=1, **options)
         with pytest.raises(AttnprobeError, match="belongs to a run with another"):
-            attnprobe.entropy("demo", random_weights=2, **asked)
+            attnprobe.entropy("demo", random_weights=2, **options)

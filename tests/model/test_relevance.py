@@ -168,8 +168,8 @@ def test_is_value_times_gradient_of_what_the_head_gives(tiny: Tiny, name: str):
         1,
     )
     way = Way.TAP if name == "deberta-v2" else Way.REGISTRY
-    found = relevance(model, ids, way)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
+    ours = relevance(model, ids, way)
+    torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
 
 
 # Against lxt
@@ -235,5 +235,5 @@ def test_against_lxt(name: str):
         gates.set(xi)
         logits = model(input_ids=ids).logits
         explained = margin(logits) if name == "bert" else margin(logits[:, :-1]).mean(-1)
-        found = torch.autograd.grad(explained.sum(), xi)[0]
-    torch.testing.assert_close(found, torch.tensor(BY_LXT[name], dtype=torch.float64), rtol=1e-6, atol=1e-12)
+        ours = torch.autograd.grad(explained.sum(), xi)[0]
+    torch.testing.assert_close(ours, torch.tensor(BY_LXT[name], dtype=torch.float64), rtol=1e-6, atol=1e-12)

@@ -59,8 +59,8 @@ def remove_heads(folder: Path, name: str, gone: dict[str, list[int]]) -> None:
     inputs, output = STORED[name]
     for key, weight in weights.items():
         read, written = re.search(output, key), re.search(inputs, key)
-        found = read or written
-        lost = gone.get(found[1], []) if found else []
+        match = read or written
+        lost = gone.get(match[1], []) if match else []
         width = weight.shape[-1] // HEADS // (3 if "c_attn" in key else 1)
         stays = torch.tensor([head not in lost for head in range(HEADS)]).repeat_interleave(width)
         if read and weight.ndim == 2:
@@ -77,8 +77,8 @@ def silence_heads(folder: Path, name: str, gone: dict[str, list[int]]) -> None:
     """Zero what reads the heads, which is as if they were not there."""
     weights = load_file(folder / "model.safetensors")
     for key, weight in weights.items():
-        found = re.search(STORED[name][1], key)
-        for head in gone.get(found[1], []) if found and weight.ndim == 2 else ():
+        match = re.search(STORED[name][1], key)
+        for head in gone.get(match[1], []) if match and weight.ndim == 2 else ():
             columns = weight if name == "gpt2" else weight.T
             columns.unflatten(0, (HEADS, -1))[head] = 0
     save_file({key: weight.contiguous() for key, weight in weights.items()}, folder / "model.safetensors")
@@ -140,6 +140,6 @@ def test_tied_weights_under_their_other_name(
     weights[f"{other}.weight"] = weights.pop(f"{stored}.weight")
     save_file(weights, tmp_path / "other" / "model.safetensors", metadata={"format": "pt"})
     texts = ["the dog ran to the water .", "is it late ?"]
-    expected, found = (attnprobe.entropy(str(tmp_path / part), texts) for part in ("tied", "other"))
-    assert found["entropy"].tolist() == expected["entropy"].tolist()
+    expected, table = (attnprobe.entropy(str(tmp_path / part), texts) for part in ("tied", "other"))
+    assert table["entropy"].tolist() == expected["entropy"].tolist()
     assert load_checkpoint(str(tmp_path / "other")).missing == ()

@@ -76,19 +76,19 @@ def hooked(model: nn.Module, heads: int, hook: Hook) -> Iterator[None]:
 
 
 def outputs_by_hand(model: Any, given: Mapping[str, Tensor], heads: int) -> dict[int, Tensor]:
-    found: dict[int, Tensor] = {}
+    outputs: dict[int, Tensor] = {}
 
     def keep(layer: int, read: Tensor) -> Tensor:
-        found[layer] = read
+        outputs[layer] = read
         return read
 
     with hooked(model, heads, keep):
         model(**given)
-    return found
+    return outputs
 
 
-def close(found: Tensor, expected: Tensor) -> bool:
-    return float((found - expected).abs().max()) <= 1e-6 * max(1.0, float(expected.abs().max()))
+def close(values: Tensor, expected: Tensor) -> bool:
+    return float((values - expected).abs().max()) <= 1e-6 * max(1.0, float(expected.abs().max()))
 
 
 def drawn(
@@ -116,17 +116,17 @@ class TestAgainstHooks:
         assert len(expected) == len(readers_of(model)) > 1
         with gate_attention(model, way_of(name)) as gates:
             rows, places = drawn(expected, heads, 3)
-            with gates.record_outputs() as found:
+            with gates.record_outputs() as recorded:
                 model(**given)
-            assert found.keys() == expected.keys()
-            assert all(close(found[layer], expected[layer]) for layer in expected)
+            assert recorded.keys() == expected.keys()
+            assert all(close(recorded[layer], expected[layer]) for layer in expected)
             assert not gates.recording
             # What is kept has not passed the gates of its own layer.
             gates.rows, gates.replacements = {0: rows[0]}, {0: places[0]}
-            with gates.record_outputs() as found:
+            with gates.record_outputs() as recorded:
                 model(**given)
-            assert close(found[0], expected[0])
-            assert not close(found[1], expected[1])
+            assert close(recorded[0], expected[0])
+            assert not close(recorded[1], expected[1])
 
     def test_replaced(self, tiny: Tiny, name: str):
         model, given, heads = build(name, tiny)
@@ -210,25 +210,25 @@ class TestCheck:
     """The check before replacements are believed fails where they fail."""
 
     def test_outputs_that_are_not_taken(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
-        found = Checkpoint("bert", *tiny("bert"))
-        architecture = inspect(found)
+        checkpoint = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(checkpoint)
         monkeypatch.setattr(
             "attnprobe.model.reading.gates.Gates.pass_output", lambda _, layer, output: output
         )
         with pytest.raises(
             UnsupportedModelError, match="what takes the place of its heads' output changes not"
         ):
-            check_replacements(found, architecture)
+            check_replacements(checkpoint, architecture)
 
     def test_outputs_that_are_others(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
-        found = Checkpoint("bert", *tiny("bert"))
-        architecture = inspect(found)
+        checkpoint = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(checkpoint)
         right = Gates.pass_output
 
         def reverse(gates: Gates, layer: int, output: Tensor) -> Tensor:
-            found = right(gates, layer, output)
-            return found.flip(1) if gates.replacements else found
+            passed = right(gates, layer, output)
+            return passed.flip(1) if gates.replacements else passed
 
         monkeypatch.setattr(Gates, "pass_output", reverse)
         with pytest.raises(UnsupportedModelError, match="with its own output in their place, they differ"):
-            check_replacements(found, architecture)
+            check_replacements(checkpoint, architecture)

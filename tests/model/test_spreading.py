@@ -41,18 +41,18 @@ class TestOnDisk:
     """Weights that are fetched from disk while their part runs."""
 
     def test_loaded(self, saved: Saved, name: str):
-        found = load_checkpoint(str(saved(name)), LoadOptions(device_map=PARTS[name]))
-        assert any(weight.is_meta for weight in found.model.parameters())
-        assert set(list_devices(found.model)) == {"cpu", "disk"} or list_devices(found.model) == ["disk"]
-        assert found.device == torch.device("cpu")
-        assert "disk" in found.devices
+        spread = load_checkpoint(str(saved(name)), LoadOptions(device_map=PARTS[name]))
+        assert any(weight.is_meta for weight in spread.model.parameters())
+        assert set(list_devices(spread.model)) == {"cpu", "disk"} or list_devices(spread.model) == ["disk"]
+        assert spread.device == torch.device("cpu")
+        assert "disk" in spread.devices
         plain = load_checkpoint(str(saved(name)))
         inputs = {"input_ids": torch.full((2, 7), 9), "decoder_input_ids": torch.full((2, 5), 8)}
-        assert torch.equal(found.forward(inputs), plain.forward(inputs))
+        assert torch.equal(spread.forward(inputs), plain.forward(inputs))
         assert plain.devices == "cpu"
-        assert inspect(found).sites == inspect(plain).sites
-        assert inspect(found).way is inspect(plain).way
-        assert check_gates(found, inspect(found)) == check_gates(plain, inspect(plain))
+        assert inspect(spread).sites == inspect(plain).sites
+        assert inspect(spread).way is inspect(plain).way
+        assert check_gates(spread, inspect(spread)) == check_gates(plain, inspect(plain))
 
     def test_census(self, saved: Saved, name: str):
         spread = attnprobe.census(str(saved(name)), TEXTS, device_map=PARTS[name])
@@ -79,8 +79,8 @@ def test_handed_over(saved: Saved):
     model = load_checkpoint(str(saved("bert"))).model
     accelerate.cpu_offload(model, torch.device("cpu"))
     assert all(weight.is_meta for weight in model.parameters())
-    found = attnprobe.census(model, TEXTS, tokenizer=plain.tokenizer)
-    np.testing.assert_array_equal(numbers(found), numbers(expected))
+    table = attnprobe.census(model, TEXTS, tokenizer=plain.tokenizer)
+    np.testing.assert_array_equal(numbers(table), numbers(expected))
     assert Checkpoint("offloaded", model, plain.tokenizer).device == torch.device("cpu")
 
 

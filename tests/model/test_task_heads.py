@@ -72,8 +72,8 @@ def change(folder: Path, edit: Callable[[dict[str, Any]], object], tmp_path: Pat
 
 
 def same(model: PreTrainedModel, folder: Path) -> bool:
-    stored, found = load_file(folder / "model.safetensors"), model.state_dict()
-    return bool(stored) and all(key in found and torch.equal(found[key], w) for key, w in stored.items())
+    stored, ours = load_file(folder / "model.safetensors"), model.state_dict()
+    return bool(stored) and all(key in ours and torch.equal(ours[key], w) for key, w in stored.items())
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ def test_a_head_that_is_there(kept: Saved, name: str, head: TaskHead):
 def test_a_head_that_is_not_there(kept: Saved, head: TaskHead | None):
     """The encoder alone is loaded, and its weights are those of the file."""
     folder = kept("bert", head)
-    found = read(folder, CLASSIFICATION, SEQ2SEQ, MASKED_LM)
-    assert found.head is None
-    assert all("pooler" in key for key in found.missing)
+    weights = read(folder, CLASSIFICATION, SEQ2SEQ, MASKED_LM)
+    assert weights.head is None
+    assert all("pooler" in key for key in weights.missing)
     stored = load_file(folder / "model.safetensors")
-    for key, weight in found.model.state_dict().items():
+    for key, weight in weights.model.state_dict().items():
         if "pooler" not in key:
             assert any(k.endswith(key) and torch.equal(weight, w) for k, w in stored.items())
 
@@ -114,8 +114,8 @@ def test_token_classification_with_a_pooler(tiny: Tiny, tmp_path: Path):
 @pytest.mark.parametrize("key", ["classifier.bias", "bert.pooler.dense.weight", "classifier.weight"])
 def test_half_a_head_is_none(kept: Saved, tmp_path: Path, key: str):
     folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
-    found = read(folder, CLASSIFICATION)
-    assert found.head is None
+    weights = read(folder, CLASSIFICATION)
+    assert weights.head is None
     forced = read(folder, CLASSIFICATION, force=True)
     assert forced.head is CLASSIFICATION
     assert forced.missing == (key,)
@@ -176,9 +176,9 @@ def test_tokenizer_of_targets(kept: Saved, tiny: Tiny, tmp_path: Path):
     assert load_checkpoint(str(folder), heads=(SEQ2SEQ,)).target_tokenizer is None
     other = tiny("t5")[1]
     other.save_pretrained(folder / "target_tokenizer")
-    found = load_checkpoint(str(folder), heads=(SEQ2SEQ,))
-    assert found.target_tokenizer("a dog")["input_ids"] == other("a dog")["input_ids"]
-    assert found.tokenizer("a dog")["input_ids"] != other("a dog")["input_ids"]
+    loaded = load_checkpoint(str(folder), heads=(SEQ2SEQ,))
+    assert loaded.target_tokenizer("a dog")["input_ids"] == other("a dog")["input_ids"]
+    assert loaded.tokenizer("a dog")["input_ids"] != other("a dog")["input_ids"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def edited(saved: Saved, tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.mark.parametrize(
-    ("name", "changes", "said"),
+    ("name", "changes", "parts"),
     [
         ("bert", {"num_hidden_layers": 2}, ["encoder.layer hold 3 layers, of which the config leaves out 2"]),
         (
@@ -41,10 +41,10 @@ def edited(saved: Saved, tmp_path: Path) -> Callable[..., Path]:
         ),
     ],
 )  # fmt: skip
-def test_layers_left_out(edited: Callable[..., Path], name: str, changes: Any, said: list[str]):
-    found = load_checkpoint(str(edited(name, **changes))).remarks
-    assert len(found) == len(said)
-    assert all(part in remark for part, remark in zip(said, found, strict=True))
+def test_layers_left_out(edited: Callable[..., Path], name: str, changes: Any, parts: list[str]):
+    remarks = load_checkpoint(str(edited(name, **changes))).remarks
+    assert len(remarks) == len(parts)
+    assert all(part in remark for part, remark in zip(parts, remarks, strict=True))
 
 
 @pytest.mark.parametrize("name", ["bert", "albert", "t5"])

@@ -71,9 +71,9 @@ def test_a_single_row_is_no_grid():
 
 def test_mixed_tokens_are_no_patches():
     """Convolutions in front of the layers spread a corner over several tokens."""
-    found = checkpoint("whisper", 8, 46, given="input_features", decoder_start_token_id=2)
-    found = Checkpoint(**(vars(found) | {"encoder_only": True}))
+    whisper = checkpoint("whisper", 8, 46, given="input_features", decoder_start_token_id=2)
+    whisper = Checkpoint(**(vars(whisper) | {"encoder_only": True}))
     site = "layers.0.self_attn"
     inputs = {"input_features": torch.randn(2, 8, 46)}
-    assert catch_tokens(found, inputs, site) is not None
-    assert find_grid(found, inputs, site) is None
+    assert catch_tokens(whisper, inputs, site) is not None
+    assert find_grid(whisper, inputs, site) is None

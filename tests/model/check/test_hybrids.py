@@ -53,11 +53,11 @@ def test_census(name: str):
 
 
 def test_doctor():
-    found = Checkpoint("jamba", every_type.build("jamba"), spelling())
-    architecture = inspect(found)
+    jamba = Checkpoint("jamba", every_type.build("jamba"), spelling())
+    architecture = inspect(jamba)
     assert "left out: 2 linear_attention" in architecture.warnings[0]
     assert [str(place) for place in architecture.places] == ["layer 1", "layer 3"]
-    assert "resuming at a layer gives the same" in check_gates(found, architecture).evidence
+    assert "resuming at a layer gives the same" in check_gates(jamba, architecture).evidence
 
 
 class TestRefused:

@@ -33,11 +33,11 @@ def fresh(tiny: Tiny) -> Checkpoint:
 def test_found(tiny: Tiny, name: str):
     checkpoint = Checkpoint(name, *tiny(name))
     output, inputs = EXPECTED[name]
-    found = find_projections(checkpoint)
+    layers = find_projections(checkpoint)
     numbers = [0, 1, 2, *([0, 0, 1, 1] if name == "t5" else [])]
-    assert len(found) == len(numbers)
-    assert len({layer.output for layer in found}) == (1 if name == "albert" else len(numbers))
-    for place, (number, layer) in enumerate(zip(numbers, found, strict=True)):
+    assert len(layers) == len(numbers)
+    assert len({layer.output for layer in layers}) == (1 if name == "albert" else len(numbers))
+    for place, (number, layer) in enumerate(zip(numbers, layers, strict=True)):
         assert layer.output.endswith("EncDecAttention.o" if place in {4, 6} else output)
         assert name == "albert" or f".{number}." in layer.output
         assert (layer.heads, layer.width) == (4, 8)
@@ -62,10 +62,10 @@ class Doubled(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.one, self.other = nn.Linear(32, 32), nn.Linear(32, 32)
+        self.first, self.other = nn.Linear(32, 32), nn.Linear(32, 32)
 
     def forward(self, given: torch.Tensor) -> torch.Tensor:
-        return self.one(given) + self.other(given)
+        return self.first(given) + self.other(given)
 
 
 def test_fused(tiny: Tiny):
@@ -73,11 +73,13 @@ def test_fused(tiny: Tiny):
         assert (layer.inputs, layer.fused) == ((), f"{layer.attention}.Wqkv")
 
 
-@pytest.mark.parametrize(("kind", "said"), [(Normed, "no projections read"), (Doubled, "2 projections read")])
-def test_refused(tiny: Tiny, kind: type[nn.Module], said: str):
+@pytest.mark.parametrize(
+    ("kind", "reason"), [(Normed, "no projections read"), (Doubled, "2 projections read")]
+)
+def test_refused(tiny: Tiny, kind: type[nn.Module], reason: str):
     checkpoint = fresh(tiny)
     checkpoint.model.encoder.layer[1].attention.output.dense = kind()
-    with pytest.raises(UnsupportedModelError, match=f"'bert': in layer 1, .*{said}"):
+    with pytest.raises(UnsupportedModelError, match=f"'bert': in layer 1, .*{reason}"):
         find_projections(checkpoint)
 
 

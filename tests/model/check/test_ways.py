@@ -64,14 +64,14 @@ class OwnModel(PreTrainedModel):
         self.post_init()
 
     def forward(self, input_ids: Tensor, output_attentions: bool | None = None, **_: Any) -> Any:
-        asked = self.config.output_attentions if output_attentions is None else output_attentions
+        wanted = self.config.output_attentions if output_attentions is None else output_attentions
         hidden = self.embed(input_ids) + self.place(torch.arange(input_ids.shape[1]))
         kept: tuple[Any, ...] = ()
         for layer in self.layers:
-            hidden, found = layer(hidden, maps=bool(asked))
-            kept += (found,)
+            hidden, shown = layer(hidden, maps=bool(wanted))
+            kept += (shown,)
         self.kept = kept
-        return _Output(hidden, kept) if asked else (hidden,)
+        return _Output(hidden, kept) if wanted else (hidden,)
 
 
 class _Output(tuple):
@@ -86,7 +86,7 @@ class _Output(tuple):
 
 
 @torch.no_grad()
-def own(kind: str, tokenizer: PreTrainedTokenizerFast) -> Checkpoint:
+def build(kind: str, tokenizer: PreTrainedTokenizerFast) -> Checkpoint:
     torch.manual_seed(0)
     model = OwnModel(OwnConfig(kind, len(tokenizer))).eval()
     for weight in model.parameters():
@@ -95,9 +95,14 @@ def own(kind: str, tokenizer: PreTrainedTokenizerFast) -> Checkpoint:
 
 
 def test_softmax_is_tapped(tiny: Any):
-    found = inspect(own("softmax", tiny("bert")[1]))
-    assert (found.way, found.layers, found.heads, found.head_width) == (Way.TAP, 2, HEADS, WIDTH)
-    text = " ".join(found.evidence)
+    architecture = inspect(build("softmax", tiny("bert")[1]))
+    assert (architecture.way, architecture.layers, architecture.heads, architecture.head_width) == (
+        Way.TAP,
+        2,
+        HEADS,
+        WIDTH,
+    )
+    text = " ".join(architecture.evidence)
     assert "maps equal the model's own eager maps" in text
     assert "hidden states depend on every tapped softmax" in text
 
@@ -126,6 +131,6 @@ class TestRefused:
     )
     def test_kinds(self, tiny: Any, kind: str, reason: str):
         with pytest.raises(AttnprobeError, match=reason) as caught:
-            inspect(own(kind, tiny("bert")[1]))
+            inspect(build(kind, tiny("bert")[1]))
         assert "'own'" in str(caught.value)
         assert str(caught.value).endswith(".")

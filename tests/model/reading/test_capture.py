@@ -57,10 +57,10 @@ def refuses(ask: Callable[[], object], pattern: str) -> str:
     """Expect one plain sentence that matches."""
     with pytest.raises(AttnprobeError, match=pattern) as caught:
         ask()
-    said = str(caught.value)
-    assert "\n" not in said
-    assert said.endswith(".")
-    return said
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    return sentence
 
 
 # Left as found
@@ -115,9 +115,13 @@ class TestReading:
 
     def test_float64_is_exact(self, copied: Tiny, name: str):
         model, tokenizer = copied(name)
-        found = inspect(Checkpoint(name, model.double(), tokenizer))
-        assert (found.layers, found.heads, found.head_width) == (7 if name == "t5" else 3, 4, 8)
-        text = " ".join(found.evidence)
+        architecture = inspect(Checkpoint(name, model.double(), tokenizer))
+        assert (architecture.layers, architecture.heads, architecture.head_width) == (
+            7 if name == "t5" else 3,
+            4,
+            8,
+        )
+        text = " ".join(architecture.evidence)
         assert "maps equal the model's own eager maps" in text
         limit = 1e-5 if name == "llama" else 1e-12  # transformers keeps rotations in float32
         assert all(float(number) < limit for number in re.findall(r"[\d.]+e-\d+", text))
@@ -139,8 +143,8 @@ class TestRefused:
     def test_by_name(self, folder: Path, model_type: str):
         """Before weights are read: the folder holds those of a BERT."""
         AutoConfig.for_model(model_type).save_pretrained(folder)
-        said = refuses(lambda: load_checkpoint(str(folder)), re.escape(REFUSED[model_type]))
-        assert f"'{model_type}'" in said
+        sentence = refuses(lambda: load_checkpoint(str(folder)), re.escape(REFUSED[model_type]))
+        assert f"'{model_type}'" in sentence
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf")])
     def test_weights_that_are_no_numbers(self, folder: Path, value: float):
@@ -224,9 +228,9 @@ class TestHub:
 
     @pytest.mark.parametrize("name", ["org/other", "bert-base-uncased"])
     def test_not_cached(self, name: str):
-        said = refuses(lambda: load_checkpoint(name, LoadOptions()), "nor in the local cache")
-        assert name in said
-        assert "HF_HUB_OFFLINE is set" in said
+        sentence = refuses(lambda: load_checkpoint(name, LoadOptions()), "nor in the local cache")
+        assert name in sentence
+        assert "HF_HUB_OFFLINE is set" in sentence
 
 
 class TestWindow:

@@ -72,8 +72,8 @@ def by_hand(toy: Toy, ids: Tensor) -> list[Tensor]:
     hidden, maps = toy.embed.weight[ids], []
     for layer in toy.layers:
         assert isinstance(layer, ToyAttention)
-        found = hidden @ layer.project.weight.T + layer.project.bias
-        query, key, value = (part.unflatten(-1, (HEADS, WIDTH)) for part in found.chunk(3, -1))
+        projected = hidden @ layer.project.weight.T + layer.project.bias
+        query, key, value = (part.unflatten(-1, (HEADS, WIDTH)) for part in projected.chunk(3, -1))
         scores = torch.einsum("bqhw,bkhw->bhqk", query, key) * 0.7
         maps.append(scores.exp() / scores.exp().sum(-1, keepdim=True))
         hidden = hidden + torch.einsum("bhqk,bkhw->bqhw", maps[-1], value).flatten(2)
@@ -102,8 +102,8 @@ class TestSpellings:
 
     def test_maps(self, spelling: str):
         toy = Toy(SPELLINGS[spelling]).eval()
-        for found, expected in zip(collected(toy, some_ids()), by_hand(toy, some_ids()), strict=True):
-            torch.testing.assert_close(found, expected)
+        for rows, expected in zip(collected(toy, some_ids()), by_hand(toy, some_ids()), strict=True):
+            torch.testing.assert_close(rows, expected)
 
     def test_gates(self, spelling: str):
         """A closed head is one whose values are zero."""
@@ -135,11 +135,11 @@ def test_causal_sdpa():
 
     toy = Toy(None)
     toy.layers = nn.ModuleList([CausalAttention(None), CausalAttention(None)])
-    found = collected(toy, some_ids())[0]
+    rows = collected(toy, some_ids())[0]
     parts = toy.embed.weight[some_ids()].unflatten(-1, (HEADS, WIDTH))
     scores = torch.einsum("bqhw,bkhw->bhqk", parts, parts) * WIDTH**-0.5
     ahead = torch.ones(9, 9, dtype=torch.bool).triu(1)
-    torch.testing.assert_close(found, scores.masked_fill(ahead, -torch.inf).softmax(-1))
+    torch.testing.assert_close(rows, scores.masked_fill(ahead, -torch.inf).softmax(-1))
 
 
 def test_tokens_with_global_attention_are_refused():
