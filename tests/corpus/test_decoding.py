@@ -12,7 +12,7 @@ from attnprobe.errors import AttnprobeError
 RATE = 16_000
 
 
-def sentence(read, *arguments) -> str:
+def sentence(read, *arguments):
     """Give what is said where a file can't be read."""
     with pytest.raises(AttnprobeError) as caught:
         read(*arguments)
@@ -70,7 +70,7 @@ class TestImages:
     def test_larger_than_any_honest_one(self, tmp_path, side):
         """A few bytes that claim to be gigabytes: told before anything is unpacked."""
 
-        def chunk(kind: bytes, data: bytes) -> bytes:
+        def chunk(kind, data):
             return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
         header = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))

@@ -1,7 +1,5 @@
 """What a document is, format by format."""
 
-from pathlib import Path
-
 import pandas
 import pytest
 
@@ -11,7 +9,7 @@ from attnprobe.corpus.source import Source
 ROWS = [("a", "One."), ("b", "Two."), ("a", "Three."), ("", "Four."), ("", "Five."), ("b", "Six.")]
 
 
-def grouped(path: Path, **options) -> list[int | None]:
+def grouped(path, **options):
     """For each row, the place of the first row of its document; None for one of its own."""
     names = [document.part_of for document in read_documents(Source(str(path), **options))]
     return [None if group is None else names.index(group) for group in names]

@@ -1,7 +1,6 @@
 """Which files a folder holds, and what is said about them."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -27,15 +26,15 @@ def folder(tmp_path):
     return make
 
 
-def names(media: MediaFolder, root: Path) -> list[str]:
+def names(media, root):
     return [item.path.relative_to(root).as_posix() for item in media.items]
 
 
-def labels(media: MediaFolder) -> list:
+def labels(media):
     return [item.label for item in media.items]
 
 
-def refused(path: Path, column: str | None = None) -> str:
+def refused(path, column=None):
     with pytest.raises(AttnprobeError) as caught:
         MediaFolder.open(path, column)
     message = str(caught.value)

@@ -12,32 +12,30 @@ import pandas
 import pytest
 import seeing_models
 
-from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import Picture, read_image
 from attnprobe.corpus.open import open_anything
 from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
 
 image = pytest.importorskip("PIL.Image")
-Pairs = list[tuple[Path, str]]
 
 
 @pytest.fixture
-def pairs(tmp_path: Path) -> Pairs:
+def pairs(tmp_path):
     return seeing_models.draw_pairs(tmp_path / "seen", 4)
 
 
-def read(path: Path, *, sees: bool = True, **options: Any) -> list[Document]:
+def read(path, *, sees=True, **options):
     return list(open_anything(Source(str(path), sees=lambda: sees, **options)).documents)
 
 
-def write_lines(folder: Path, cells: list[Any], texts: list[str], column: str = "image") -> Path:
+def write_lines(folder, cells, texts, column="image"):
     rows = [json.dumps({column: cell, "text": text}) for cell, text in zip(cells, texts, strict=True)]
     (folder / "pairs.jsonl").write_text("\n".join(rows))
     return folder / "pairs.jsonl"
 
 
-def encode(path: Path) -> str:
+def encode(path):
     return base64.b64encode(path.read_bytes()).decode()
 
 
@@ -53,7 +51,7 @@ CELLS: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("form", CELLS)
-def test_lines(form: str, pairs: Pairs, tmp_path: Path):
+def test_lines(form, pairs, tmp_path):
     path = write_lines(tmp_path, [CELLS[form](one) for one, _ in pairs], [text for _, text in pairs])
     documents = read(path)
     assert [document.text for document in documents] == [text for _, text in pairs]
@@ -66,7 +64,7 @@ def test_lines(form: str, pairs: Pairs, tmp_path: Path):
 
 
 @pytest.mark.parametrize("form", ["csv", "hub", "bytes", "metadata"])
-def test_other_forms(form: str, pairs: Pairs, tmp_path: Path):
+def test_other_forms(form, pairs, tmp_path):
     """A csv, parquet as the hub writes it and with bare bytes, the table of a folder."""
     texts, options = [text for _, text in pairs], {}
     path = tmp_path / f"pairs.{'csv' if form == 'csv' else 'parquet'}"
@@ -102,7 +100,7 @@ def test_other_forms(form: str, pairs: Pairs, tmp_path: Path):
         ("\x1b[2J.png", r"There is no image '.*\\x1b\[2J\.png' \(line 1"),
     ],
 )
-def test_refused(cell: Any, says: str, tmp_path: Path):
+def test_refused(cell, says, tmp_path):
     path = write_lines(tmp_path, [cell], ["a"], "shown")
     with pytest.raises(AttnprobeError, match=says):
         [document.image.read() for document in read(path, image_column="shown") if document.image]

@@ -26,7 +26,6 @@ def test_threads_do_not_disturb_one_another():
 
 SEED = 42
 TEXT = "the dog ran over the road by the river , and the train was slow"
-PAIR = ("is it late ? never walk at night", "the parcel came by day , slow water and blue light")
 
 
 @pytest.fixture

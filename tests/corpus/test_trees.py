@@ -114,7 +114,7 @@ def test_a_text_that_does_not_hold_the_words_is_made_of_them(comment):
         ("a  a\u00a0a", ["a", "a", "a"]),  # several blanks, and one that does not break
     ],
 )
-@pytest.mark.parametrize("comment", [True, False])
+@pytest.mark.parametrize("stated", [True, False])
 def test_words_of_many_scripts(text, forms, stated):
     rows = [f"{place}\t{form}" + "\t_" * 8 + "\n" for place, form in enumerate(forms, start=1)]
     comment = f"# text = {text}\n" if stated else ""

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,13 +37,13 @@ VISION: dict[str, Any] = {
 Parts = tuple[Any, Any, str, dict[str, Any], dict[str, str]]
 
 
-def _eye(module: str, name: str, **options: Any) -> Any:
+def _eye(module, name, **options):
     return getattr(import_module(f"transformers.models.{module}.image_processing_pil_{module}"), name)(
         **options
     )
 
 
-def _llava() -> Parts:
+def _llava():
     config = transformers.LlavaConfig(
         vision_config=transformers.CLIPVisionConfig(**VISION), text_config=transformers.LlamaConfig(**TEXT),
         image_token_index=IDS["<image>"], vision_feature_layer=-1,
@@ -54,7 +53,7 @@ def _llava() -> Parts:
     return config, eye, "LlavaProcessor", options, {"image_token": "<image>"}
 
 
-def _gemma3() -> Parts:
+def _gemma3():
     eye = _eye("gemma3", "Gemma3ImageProcessorPil", size=SQUARE)
     text = TEXT | {"sliding_window": 64, "query_pre_attn_scalar": 8}
     text["layer_types"] = ["sliding_attention", "full_attention"]
@@ -71,7 +70,7 @@ def _gemma3() -> Parts:
     return config, eye, "Gemma3Processor", {"image_seq_length": 4}, marks
 
 
-def _idefics3() -> Parts:
+def _idefics3():
     edge = {"longest_edge": 32}
     eye = _eye("idefics3", "Idefics3ImageProcessorPil", size=edge, max_image_size=edge)
     config = transformers.Idefics3Config(
@@ -84,7 +83,7 @@ def _idefics3() -> Parts:
 KINDS: dict[str, Callable[[], Parts]] = {"llava": _llava, "gemma3": _gemma3, "idefics3": _idefics3}
 
 
-def spell(**marks: str) -> PreTrainedTokenizerFast:
+def spell(**marks):
     whole = Tokenizer(models.WordLevel(IDS, unk_token="[UNK]"))
     whole.pre_tokenizer = pre_tokenizers.Whitespace()
     whole.post_processor = processors.TemplateProcessing(
@@ -97,7 +96,7 @@ def spell(**marks: str) -> PreTrainedTokenizerFast:
 
 
 @torch.no_grad()
-def save(name: str, folder: Path, change: Callable[[Any], None] = lambda _: None) -> Path:
+def save(name, folder, change=lambda _: None):
     """Write a tiny model whose attention has contrast to a folder, as its processor would."""
     config, eye, processor, options, marks = KINDS[name]()
     torch.manual_seed(0)
@@ -115,7 +114,7 @@ def save(name: str, folder: Path, change: Callable[[Any], None] = lambda _: None
     return folder
 
 
-def draw_pairs(folder: Path, number: int = 7) -> list[tuple[Path, str]]:
+def draw_pairs(folder, number=7):
     """Write images of three sizes, and draw a text for each."""
     from PIL import Image
 

@@ -9,9 +9,7 @@ prints the table of what is supported as Markdown.
 
 import re
 import sys
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, cast
 
 import every_type
@@ -24,7 +22,6 @@ from transformers.models.auto import modeling_auto
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model import quirks
-from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.gates import check_gates
 from attnprobe.model.check.observed import check_observations
@@ -32,8 +29,7 @@ from attnprobe.model.checkpoint import Checkpoint, check_modality, find_tower
 from attnprobe.model.processing import Processor
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading import blocks
-from attnprobe.model.reading.capture import Piece, capture_attention
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.task_heads import read_weights
 
 VOCABULARY = every_type.VOCABULARY
@@ -52,15 +48,15 @@ TAKEN = {
 class Noise:
     """Stands for a processor of images or sound: gives what the model takes, without any file."""
 
-    def __init__(self, name: str, model: Any, modality: str) -> None:
+    def __init__(self, name, model, modality):
         self._name, self._model, self._modality = name, model, modality
 
-    def noise(self, number: int) -> dict[str, Tensor]:
+    def noise(self, number):
         given = every_type.inputs(self._name, self._model, batch=1, seed=number)
         return {key: value for key, value in given.items() if key in TAKEN[self._modality]}
 
 
-def tokenizer() -> PreTrainedTokenizerFast:
+def tokenizer():
     """Make a tokenizer that adds nothing, so that any type can be asked."""
     words = {name: place for place, name in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])}
     words |= {f"word{i}": i for i in range(len(words), VOCABULARY)}
@@ -70,7 +66,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=whole, mask_token="[MASK]", **marks)
 
 
-def checkpoints(name: str) -> Iterator[Checkpoint]:
+def checkpoints(name):
     """Give a tiny model ready to be asked: once for each tower, if it has several."""
     known, model = every_type.TYPES[name], every_type.build(name)
     if getattr(model.config, "decoder_start_token_id", None) not in range(VOCABULARY):
@@ -84,16 +80,16 @@ def checkpoints(name: str) -> Iterator[Checkpoint]:
 
 
 @cache
-def examined(name: str) -> list[tuple[Checkpoint, Architecture]]:
+def examined(name):
     """Build a type that is read, and find how; once for all tests, each of which leaves it as it was."""
     return [examine(checkpoint) for checkpoint in checkpoints(name)]
 
 
-def read_maps(checkpoint: Checkpoint, way: Way, given: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
+def read_maps(checkpoint, way, given):
     """Put the pieces of a capture together."""
     parts: dict[tuple[int, int], list[Tensor]] = {}
 
-    def keep(piece: Piece):
+    def keep(piece):
         parts.setdefault((piece.layer, piece.sequence), []).append(piece.probabilities.clone())
 
     with capture_attention(checkpoint.body, keep, way):
@@ -103,11 +99,11 @@ def read_maps(checkpoint: Checkpoint, way: Way, given: dict[str, Tensor]) -> tup
     return [torch.cat([torch.cat(parts[at, one], 2) for one in places[at]]) for at in layers], states
 
 
-def differ(values: Tensor, expected: Tensor) -> float:
+def differ(values, expected):
     return float((values - expected).abs().max())
 
 
-def own_of(checkpoint: Checkpoint, architecture: Architecture, given: dict[str, Tensor]) -> list[Tensor]:
+def own_of(checkpoint, architecture, given):
     """Give the maps that the model has itself, in the order in which its layers call."""
     by_tower = every_type.maps_by_tower(checkpoint.name, checkpoint.model, given)
     maps = (
@@ -125,7 +121,7 @@ def own_of(checkpoint: Checkpoint, architecture: Architecture, given: dict[str, 
     return [rows / rows.sum(-1, keepdim=True) for rows in ordered]  # without what goes to learned sinks
 
 
-def given_to(checkpoint: Checkpoint) -> dict[str, Tensor]:
+def given_to(checkpoint):
     """Take what a tower is given out of what the whole model is."""
     given = every_type.inputs(checkpoint.name, checkpoint.model)
     if not checkpoint.tower:
@@ -133,7 +129,7 @@ def given_to(checkpoint: Checkpoint) -> dict[str, Tensor]:
     return {name: value for name, value in given.items() if name in TAKEN[checkpoint.modality]}
 
 
-def verify(checkpoint: Checkpoint, architecture: Architecture) -> None:
+def verify(checkpoint, architecture):
     """Read a model in blocks of a few queries, and compare every map and the states with its own."""
     given = given_to(checkpoint)
     expected = own_of(checkpoint, architecture, every_type.inputs(checkpoint.name, checkpoint.model))
@@ -173,13 +169,13 @@ VERIFIED = [name for name in ALL if name not in REASONS]
 USUAL = {"bert", "clip", "gpt2", "gpt_oss", "led", "llama", "longformer", "t5", "vit", "whisper"}
 
 
-def slow_but(usual: set[str], names: list[str]) -> list[Any]:
+def slow_but(usual, names):
     """Mark all types as slow but the usual ones."""
     return [pytest.param(name, marks=[] if name in usual else pytest.mark.slow) for name in names]
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch):
+def small_blocks(monkeypatch):
     """Read in blocks of some queries each, shorter than any text."""
     monkeypatch.setattr(blocks, "BLOCK_CPU", 1)
     monkeypatch.setattr(blocks, "LEAST_QUERIES", 7)
@@ -187,7 +183,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", slow_but({*USUAL, *(names[0] for names in REFUSED.values())}, ALL))
-def test_verified_or_refused(name: str):
+def test_verified_or_refused(name):
     """On inputs longer than those of the dry run, and than any window."""
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
@@ -223,7 +219,7 @@ CUT_OFF = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", slow_but({"bert", "marian", "roformer"}, ALL))
-def test_saved_with_its_head_and_read_without(name: str, tmp_path: Path):
+def test_saved_with_its_head_and_read_without(name, tmp_path):
     """What ``save_pretrained`` leaves out, the model computes: every weight of the body comes back."""
     if name not in CONFIG_MAPPING or name in CUT_OFF:
         pytest.skip("not in this transformers, or saved in part")
@@ -248,7 +244,7 @@ def test_saved_with_its_head_and_read_without(name: str, tmp_path: Path):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted({"bert", "t5", *GUESSING}))
-def test_a_text_that_spells_out_pad_tokens(name: str):
+def test_a_text_that_spells_out_pad_tokens(name):
     """It is read as the model reads it with a mask of ones, which is what its tokenizer gives."""
     checkpoint, _ = examined(name)[0]
     given = every_type.inputs(name, checkpoint.model)
@@ -265,7 +261,7 @@ def test_a_text_that_spells_out_pad_tokens(name: str):
     "name",
     slow_but({"gpt_oss", "vit", "whisper"}, sorted({*VERIFIED[::3], *USUAL, "granite_swa", "siglip2"})),
 )
-def test_gates(name: str):
+def test_gates(name):
     """Whatever is read can be switched off, head by head."""
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
@@ -284,7 +280,7 @@ FURTHER = {
 MASKING = "importance, ablate, prune"
 
 
-def list_lacking(checkpoint: Checkpoint, architecture: Architecture) -> list[str]:
+def list_lacking(checkpoint, architecture):
     """List the commands and options that refuse a model whose attention is read."""
     lacking = []
     for name, needs in FURTHER.items():
@@ -309,13 +305,13 @@ def list_lacking(checkpoint: Checkpoint, architecture: Architecture) -> list[str
         ("segformer", ["view, compare, --all-pairs"]),
     ],
 )
-def test_commands_that_refuse_a_type(name: str, lacking: list[str]):
+def test_commands_that_refuse_a_type(name, lacking):
     """The record says the same, type by type."""
     ((checkpoint, architecture),) = examined(name)
     assert list_lacking(checkpoint, architecture) == lacking
 
 
-def support_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
+def support_rows(name):
     """Name a type, how it is reached, what refuses it, and how that is known or why it is not reached."""
     if name in quirks.REFUSED:
         yield name, "refused", "", quirks.REFUSED[name]
@@ -338,7 +334,7 @@ def support_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
         yield name, "refused", "", getattr(error, "reason", str(error))
 
 
-def support_table() -> str:
+def support_table():
     """Run every type once and tabulate what came out, as Markdown."""
     names = [name for name in sorted({*every_type.TYPES, *quirks.REFUSED}) if name in CONFIG_MAPPING]
     lines = [

@@ -2,14 +2,12 @@
 
 import copy
 import re
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 from left_as_found import state
-from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from torch import nn
 
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.check.gates import check_gates
@@ -18,9 +16,6 @@ from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import Gates, gate_attention
 from attnprobe.model.reading.ways import IMPLEMENTATION
 from attnprobe.model.removing import remove_heads
-
-Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
-Tiny = Callable[[str], Built]
 
 ARCHITECTURES = ("albert", "bert", "llama", "t5")
 LAYERS, HEADS = 3, 4
@@ -31,12 +26,12 @@ OUTPUT = re.compile(
 )
 
 
-def layers_of(model: PreTrainedModel) -> int:
+def layers_of(model):
     """Count attention layers: a decoder beside an encoder has two of self-attention, two across."""
     return LAYERS + 4 if model.config.is_encoder_decoder else LAYERS
 
 
-def by_hand(model: PreTrainedModel, xi: Tensor, heads: int = HEADS) -> PreTrainedModel:
+def by_hand(model, xi, heads=HEADS):
     """Copy a model and scale the columns that read head h of layer l by xi[l, h]; no hooks."""
     config = copy.deepcopy(model.config)
     weights = model.state_dict()
@@ -58,18 +53,18 @@ def by_hand(model: PreTrainedModel, xi: Tensor, heads: int = HEADS) -> PreTraine
     return scaled
 
 
-def some_ids(tokenizer: PreTrainedTokenizerFast, batch: int = 3, length: int = 14) -> Tensor:
+def some_ids(tokenizer, batch=3, length=14):
     generator = torch.Generator().manual_seed(1)
     return torch.randint(5, len(tokenizer), (batch, length), generator=generator)
 
 
-def states(model: PreTrainedModel, ids: Tensor) -> Tensor:
+def states(model, ids):
     if model.config.is_encoder_decoder:
         return model(input_ids=ids, decoder_input_ids=ids.flip(1)[:, :9])[0]
     return model(input_ids=ids)[0]
 
 
-def close(values: Tensor, expected: Tensor) -> bool:
+def close(values, expected):
     return float((values - expected).abs().max()) <= 2e-6 * float(expected.abs().max())
 
 
@@ -77,7 +72,7 @@ def close(values: Tensor, expected: Tensor) -> bool:
 class TestAgainstScaledColumns:
     """A gate is a factor of the columns that read its head."""
 
-    def test_closed(self, tiny: Tiny, name: str):
+    def test_closed(self, tiny, name):
         model, tokenizer = tiny(name)
         ids = some_ids(tokenizer)
         untouched = states(model, ids)
@@ -95,7 +90,7 @@ class TestAgainstScaledColumns:
             gates.open()
             assert close(states(model, ids), untouched)
 
-    def test_examples_are_independent(self, tiny: Tiny, name: str):
+    def test_examples_are_independent(self, tiny, name):
         model, tokenizer = tiny(name)
         ids = some_ids(tokenizer)
         xi = torch.rand(len(ids), layers_of(model), HEADS, generator=torch.Generator().manual_seed(2)) * 1.5
@@ -105,7 +100,7 @@ class TestAgainstScaledColumns:
         for example, row in enumerate(xi):
             assert close(gated[example], states(by_hand(model, row), ids[example : example + 1])[0])
 
-    def test_check(self, tiny: Tiny, name: str):
+    def test_check(self, tiny, name):
         checkpoint = Checkpoint(name, *tiny(name))
         gating = check_gates(checkpoint, inspect(checkpoint))
         assert gating.replays
@@ -114,7 +109,7 @@ class TestAgainstScaledColumns:
 class TestCheckSaysNo:
     """The check of the gates fails where they fail."""
 
-    def test_gates_that_change_nothing(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+    def test_gates_that_change_nothing(self, tiny, monkeypatch):
         checkpoint = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(checkpoint)
         monkeypatch.setattr(
@@ -123,7 +118,7 @@ class TestCheckSaysNo:
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
             check_gates(checkpoint, architecture)
 
-    def test_layers_whose_heads_give_nothing(self, tiny: Tiny):
+    def test_layers_whose_heads_give_nothing(self, tiny):
         """Layers that were removed as a whole are no fault of the gates, unless all were."""
         checkpoint = Checkpoint("bert", *tiny("bert"))
         keep = np.ones((LAYERS, 4), bool)
@@ -136,14 +131,14 @@ class TestCheckSaysNo:
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
             check_gates(pruned, inspect(pruned))
 
-    def test_open_gates_that_change_something(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+    def test_open_gates_that_change_something(self, tiny, monkeypatch):
         checkpoint = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(checkpoint)
         monkeypatch.setattr(Gates, "pass_output", lambda _, layer, output: output * 1.1)
         with pytest.raises(UnsupportedModelError, match="hidden states under a head mask of ones differ"):
             check_gates(checkpoint, architecture)
 
-    def test_passes_that_do_not_resume(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+    def test_passes_that_do_not_resume(self, tiny, monkeypatch):
         """A layer that is off by one is seen, and whole passes take over."""
         checkpoint = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(checkpoint)
@@ -159,7 +154,7 @@ class TestCheckSaysNo:
 
 
 @pytest.mark.parametrize(("name", "error"), [("bert", RuntimeError), ("t5", KeyboardInterrupt)])
-def test_left_as_it_was_after_an_exception(copied: Tiny, name: str, error: type[BaseException]):
+def test_left_as_it_was_after_an_exception(copied, name, error):
     model, tokenizer = copied(name)
     model.set_attn_implementation("eager")
     before = state(model.train())

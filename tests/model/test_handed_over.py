@@ -1,7 +1,6 @@
 """Models as Python users hold them: wrapped, compiled, with adapters of peft."""
 
 import copy
-from collections.abc import Iterator
 
 import numpy as np
 import peft
@@ -34,7 +33,7 @@ BESIDE = {
 }
 
 
-def adapted(model: torch.nn.Module, kind: str) -> peft.PeftModel:
+def adapted(model, kind):
     """Put a loud adapter into a copy of a model."""
     torch.manual_seed(3)
     loaded = peft.get_peft_model(copy.deepcopy(model), WITHIN[kind]())  # type: ignore[arg-type]
@@ -44,7 +43,7 @@ def adapted(model: torch.nn.Module, kind: str) -> peft.PeftModel:
     return loaded.eval()
 
 
-def compare(table: attnprobe.HeadTable, expected: attnprobe.HeadTable, without: str = "no column"):
+def compare(table, expected, without="no column"):
     """Hold every number of a table against another's, but for columns that begin with something."""
     for name, values in table.data.items():
         if not name.startswith(without) and np.asarray(values).dtype.kind == "f":
@@ -53,7 +52,7 @@ def compare(table: attnprobe.HeadTable, expected: attnprobe.HeadTable, without: 
 
 class TestWrappers:
     @pytest.fixture(scope="class", autouse=True)
-    def alone(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    def alone(self, tmp_path_factory):
         """Be a group of one process, as DistributedDataParallel asks for."""
         met = tmp_path_factory.mktemp("group") / "met"
         distributed.init_process_group("gloo", init_method=f"file://{met}", rank=0, world_size=1)

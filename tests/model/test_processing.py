@@ -17,7 +17,7 @@ def eye(media_model):
     return load_processor("image", media_model("vit"), "vit", None, None)
 
 
-def test_pixels_are_those_of_transformers(eye: Processor, media_model):
+def test_pixels_are_those_of_transformers(eye, media_model):
     theirs = transformers.AutoImageProcessor.from_pretrained(media_model("vit"), backend="pil")
     ours = eye(IMAGE)
     assert set(ours) == {"pixel_values"}
@@ -32,14 +32,14 @@ def test_pixels_are_those_of_transformers(eye: Processor, media_model):
         ("audio-spectrogram-transformer", 16_000, 10_240, True),
     ],
 )
-def test_sound(media_model, name: str, rate: int, window: int, fixed: bool):
+def test_sound(media_model, name, rate, window, fixed):
     processor = load_processor("sound", media_model(name), name, None, None)
     assert isinstance(processor, Processor)
     assert (processor.rate, processor.window, processor.fixed) == (rate, window, fixed)
 
 
 @pytest.mark.parametrize("kind", ["image", "sound"])
-def test_none(tmp_path, kind: str):
+def test_none(tmp_path, kind):
     with pytest.raises(UnsupportedModelError, match=f"no processor of {kind}.* that loads"):
         load_processor(kind, tmp_path, "it", None, None)
 

@@ -3,9 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -53,7 +50,7 @@ SIZES = {
 }
 
 
-def remove_heads(folder: Path, name: str, gone: dict[str, list[int]]) -> None:
+def remove_heads(folder, name, gone):
     """Do to the files of a checkpoint what ``prune_heads`` and ``save_pretrained`` of transformers 4 did."""
     weights = load_file(folder / "model.safetensors")
     inputs, output = STORED[name]
@@ -73,7 +70,7 @@ def remove_heads(folder: Path, name: str, gone: dict[str, list[int]]) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def silence_heads(folder: Path, name: str, gone: dict[str, list[int]]) -> None:
+def silence_heads(folder, name, gone):
     """Zero what reads the heads, which is as if they were not there."""
     weights = load_file(folder / "model.safetensors")
     for key, weight in weights.items():
@@ -85,9 +82,7 @@ def silence_heads(folder: Path, name: str, gone: dict[str, list[int]]) -> None:
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_heads_that_transformers_4_removed(
-    saved: Callable[[str], Path], media_model: Any, tmp_path: Path, name: str
-):
+def test_heads_that_transformers_4_removed(saved, media_model, tmp_path, name):
     """The outputs are those of the model whose heads are silent."""
     gone = {"0": [0, 2]} if name == "albert" else GONE
     modality = "image" if name == "vit" else "text"
@@ -111,7 +106,7 @@ def test_heads_that_transformers_4_removed(
     ("name", "gone"),
     [("t5", {"0": [1]}), *(("bert", gone) for gone in ({"9": [1]}, {"0": [77]}, {"0": [0, 1, 2, 3]}, [1]))],
 )
-def test_others_are_refused_by_name(saved: Callable[[str], Path], tmp_path: Path, name: str, gone: Any):
+def test_others_are_refused_by_name(saved, tmp_path, name, gone):
     shutil.copytree(saved(name), tmp_path / "cut")
     path = tmp_path / "cut" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"pruned_heads": gone}))
@@ -127,9 +122,7 @@ def test_others_are_refused_by_name(saved: Callable[[str], Path], tmp_path: Path
         (T5ForConditionalGeneration, T5Config(**SIZES), "shared", "lm_head"),
     ],
 )
-def test_tied_weights_under_their_other_name(
-    saved: Callable[[str], Path], tmp_path: Path, kind: Any, config: Any, stored: str, other: str
-):
+def test_tied_weights_under_their_other_name(saved, tmp_path, kind, config, stored, other):
     """Only the weights of the head are stored, with which the embeddings are one."""
     torch.manual_seed(0)
     kind(config).save_pretrained(tmp_path / "tied")

@@ -1,28 +1,23 @@
 """Resumed passes against whole ones, and nothing left behind."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from left_as_found import state
-from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.replay import BatchReplay
-
-Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 
 ARCHITECTURES = ("albert", "bert", "llama", "t5")
 LAYERS, HEADS = 3, 4
 
 
-def some_ids(tokenizer: PreTrainedTokenizerFast, seed: int = 1, length: int = 14) -> Tensor:
+def some_ids(tokenizer, seed=1, length=14):
     return torch.randint(5, len(tokenizer), (2, length), generator=torch.Generator().manual_seed(seed))
 
 
-def cuts() -> list[dict[int, Tensor]]:
+def cuts():
     """Gates of one layer, and of a layer and all behind it."""
     draw = torch.Generator().manual_seed(5)
     single = [{layer: torch.rand(1, HEADS, generator=draw)} for layer in range(LAYERS)]
@@ -33,14 +28,14 @@ def cuts() -> list[dict[int, Tensor]]:
     return [*single, *several, {0: torch.zeros(1, HEADS), 2: torch.rand(2, HEADS, generator=draw)}]
 
 
-def sites_of(encoder: Any, ids: Tensor) -> tuple[str, ...]:
+def sites_of(encoder, ids):
     with gate_attention(encoder) as gates:
         encoder(input_ids=ids)
         return tuple(gates.counter.called)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_resumed_equals_whole(tiny: Tiny, name: str):
+def test_resumed_equals_whole(tiny, name):
     model, tokenizer = tiny(name)
     encoder: Any = model.get_encoder() if model.config.is_encoder_decoder else model
     sites = sites_of(encoder, some_ids(tokenizer))
@@ -67,7 +62,7 @@ def test_resumed_equals_whole(tiny: Tiny, name: str):
                 assert torch.equal(encoder(input_ids=ids)[0], expected[-1])  # whole again
 
 
-def test_forwards_are_put_back(copied: Tiny):
+def test_forwards_are_put_back(copied):
     """Also those that stood before a module already, and after an exception."""
     encoder, tokenizer = copied("bert")
     ids = some_ids(tokenizer)

@@ -2,9 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +10,12 @@ import attnprobe
 from attnprobe.errors import AttnprobeWarning
 from attnprobe.model.load import describe_unread_layers, load_checkpoint
 
-Saved = Callable[[str], Path]
-
 
 @pytest.fixture
-def edited(saved: Saved, tmp_path: Path) -> Callable[..., Path]:
+def edited(saved, tmp_path):
     """Copy a tiny checkpoint, with another configuration."""
 
-    def edit(name: str, **changes: Any) -> Path:
+    def edit(name, **changes):
         folder = tmp_path / name
         shutil.copytree(saved(name), folder)
         path = folder / "config.json"
@@ -41,14 +36,14 @@ def edited(saved: Saved, tmp_path: Path) -> Callable[..., Path]:
         ),
     ],
 )  # fmt: skip
-def test_layers_left_out(edited: Callable[..., Path], name: str, changes: Any, parts: list[str]):
+def test_layers_left_out(edited, name, changes, parts):
     remarks = load_checkpoint(str(edited(name, **changes))).remarks
     assert len(remarks) == len(parts)
     assert all(part in remark for part, remark in zip(parts, remarks, strict=True))
 
 
 @pytest.mark.parametrize("name", ["bert", "albert", "t5"])
-def test_nothing_is_said_of_a_checkpoint_that_is_whole(saved: Saved, name: str):
+def test_nothing_is_said_of_a_checkpoint_that_is_whole(saved, name):
     assert load_checkpoint(str(saved(name))).remarks == ()
 
 
@@ -66,12 +61,12 @@ class TestOrdinary:
             ["layers.5.mlp.gate.weight"],
         ],
     )
-    def test_no_false_alarm(self, tiny: Callable[[str], Any], keys: list[str]):
+    def test_no_false_alarm(self, tiny, keys):
         model, _ = tiny("llama")
         prefixed = [f"model.{key}" for key in keys]
         assert describe_unread_layers(model, keys) == describe_unread_layers(model, prefixed) == ()
 
-    def test_layers_that_predict_ahead(self, tiny: Callable[[str], Any], copied: Callable[[str], Any]):
+    def test_layers_that_predict_ahead(self, tiny, copied):
         """GLM and DeepSeek hold them behind the others, and the configuration counts them by themselves."""
         keys = ["model.layers.3.self_attn.q_proj.weight", "model.layers.3.mlp.up_proj.weight"]
         assert describe_unread_layers(tiny("llama")[0], keys)
@@ -80,7 +75,7 @@ class TestOrdinary:
         assert describe_unread_layers(model, keys) == ()
 
 
-def test_a_census_says_so(edited: Callable[..., Path], saved: Saved):
+def test_a_census_says_so(edited, saved):
     texts = ["the river bank was slow", "a bird ran"]
     with pytest.warns(AttnprobeWarning, match="leaves out 2"):
         table = attnprobe.census(str(edited("bert", num_hidden_layers=2)), texts)

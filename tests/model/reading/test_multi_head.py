@@ -4,7 +4,7 @@ import every_type
 import pytest
 import torch
 from left_as_found import state
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers import AutoConfig, AutoModel
 
 from attnprobe.corpus.tokenizer import NoTokenizer
 from attnprobe.model.checkpoint import Checkpoint
@@ -20,7 +20,7 @@ class TestVitMae:
         model = every_type.build("vit_mae", mask_ratio=0.75)
         return Checkpoint("vit_mae", model, NoTokenizer("vit_mae"), modality="image")
 
-    def test_maps_are_those_of_all_patches_in_their_order(self, mae: Checkpoint):
+    def test_maps_are_those_of_all_patches_in_their_order(self, mae):
         whole = every_type.build("vit_mae", mask_ratio=0.0)
         given = every_type.inputs("vit_mae", whole)
         expected = [rows for _, rows in every_type.own_maps("vit_mae", whole, given)]
@@ -34,7 +34,7 @@ class TestVitMae:
         assert mae.model.config.mask_ratio == 0.75
 
 
-def big_bird(kind: str) -> PreTrainedModel:
+def big_bird(kind):
     torch.manual_seed(0)
     config = AutoConfig.for_model(
         "big_bird", attention_type=kind, block_size=2, num_random_blocks=1, hidden_size=32, vocab_size=600,
