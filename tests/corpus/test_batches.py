@@ -69,9 +69,7 @@ class TestStore:
 
 
 @pytest.fixture
-def tokenizer(
-    tiny,
-):
+def tokenizer(tiny):
     return tiny("bert")[1]
 
 

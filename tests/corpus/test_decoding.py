@@ -40,11 +40,7 @@ class TestImages:
 
     @pytest.mark.parametrize(
         ("orientation", "turned"),
-        [
-            (3, lambda a: a[::-1, ::-1]),
-            (5, lambda a: a.swapaxes(0, 1)),
-            (6, lambda a: np.rot90(a, -1)),
-        ],
+        [(3, lambda a: a[::-1, ::-1]), (5, lambda a: a.swapaxes(0, 1)), (6, lambda a: np.rot90(a, -1))],
     )
     def test_turned_as_the_camera_says(self, image, pixels, tmp_path, orientation, turned):
         exif = image.Exif()

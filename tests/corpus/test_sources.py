@@ -271,12 +271,7 @@ def refusal(spec, **options):
         ("a.parquet", parquet_bytes({"text": ["a"] * 99})[:-20], {}, "is damaged"),
         ("a.parquet", parquet_bytes({"text": ["a"]}), {"header": False}, "leave out --no-header"),
         ("a.txt", "one\n", {"split": "test"}, "leave out --split"),
-        (
-            "a.docx",
-            "one",
-            {},
-            r"\.docx; convert it to one of \.txt, \.conllu, \.csv, .*\.zst$",
-        ),
+        ("a.docx", "one", {}, r"\.docx; convert it to one of \.txt, \.conllu, \.csv, .*\.zst$"),
         ("a.csv", "text\none\n", {"annotated": True}, "no column 'links'"),
     ],
 )

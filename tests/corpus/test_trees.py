@@ -86,14 +86,7 @@ def test_parts_of_speech():
     assert parts_of_speech(without)[0] == ("dámelo", "VERB")
 
 
-@pytest.mark.parametrize(
-    "comment",
-    [
-        "",
-        "# text = something else\n",
-        '# text = Who rang, "Ann" ?!\n',
-    ],
-)
+@pytest.mark.parametrize("comment", ["", "# text = something else\n", '# text = Who rang, "Ann" ?!\n'])
 def test_a_text_that_does_not_hold_the_words_is_made_of_them(comment):
     text, words, _ = read(comment + PLAIN.partition("\n")[2])
     assert text == 'Who rang, "Ann"?'

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnprobe.corpus.tokenizer import (
-    Frame,
-    TokenKinds,
-    is_punctuation,
-    rank_types,
-    read_frequencies,
-)
+from attnprobe.corpus.tokenizer import Frame, TokenKinds, is_punctuation, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
 
 

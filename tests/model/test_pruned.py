@@ -11,12 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import (
-    AutoModel,
-    BertForMaskedLM,
-    BertForSequenceClassification,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoModel, BertForMaskedLM, BertForSequenceClassification, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
@@ -39,10 +34,7 @@ IDS = torch.randint(8, 90, (3, 40), generator=torch.Generator().manual_seed(5))
 INPUTS = {"input_ids": IDS, "decoder_input_ids": IDS[:, :17]}
 SMALLER = ("bart", "bert", "modernbert")
 #: Types that can't be made physically smaller, and what is said.
-NOT_SMALLER = {
-    "eurobert": "its heads share projections",
-    "t5": "it can't be made physically smaller",
-}
+NOT_SMALLER = {"eurobert": "its heads share projections", "t5": "it can't be made physically smaller"}
 QUERY = "bert.encoder.layer.0.attention.self.query"
 
 physically = pytest.mark.parametrize("physical", [False, True], ids=["baked", "physical"])

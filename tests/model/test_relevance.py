@@ -7,12 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    GPT2Config,
-    GPT2LMHeadModel,
-)
+from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 from transformers.activations import ACT2FN
 
 from attnprobe.model.reading.gates import gate_attention

@@ -69,8 +69,7 @@ def same(model, folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "head"),
-    [("bert", MASKED_LM), ("modernbert", CLASSIFICATION), ("t5", SEQ2SEQ)],
+    ("name", "head"), [("bert", MASKED_LM), ("modernbert", CLASSIFICATION), ("t5", SEQ2SEQ)]
 )
 def test_a_head_that_is_there(kept, name, head):
     folder = kept(name, head)
