@@ -308,7 +308,8 @@ TYPES: dict[str, Expected] = {
         ),
     ),
     **dict.fromkeys(
-        ("donut-swin", "swin", "swinv2"), Expected("image", "", _WINDOWS | {"patch_size": 2}, returns="windows")
+        ("donut-swin", "swin", "swinv2"),
+        Expected("image", "", _WINDOWS | {"patch_size": 2}, returns="windows"),
     ),
     "swin2sr": Expected(
         "image", "", _WINDOWS | {"image_size": 16, "patch_size": 1, "upscale": 1}, returns="windows"

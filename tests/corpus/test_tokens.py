@@ -1,4 +1,6 @@
-"""Documents become framed sequences: nothing lost, nothing twice, nothing too long."""
+"""Documents become framed sequences: nothing is lost, doubled or too long, with a prompt or without."""
+
+from itertools import pairwise
 
 import pytest
 from tokenizers import Tokenizer as RawTokenizer
@@ -6,7 +8,8 @@ from tokenizers import models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from attnprobe.corpus import tokens as reading
-from attnprobe.corpus.document import Document
+from attnprobe.corpus.document import Annotation, Document, Link
+from attnprobe.corpus.links import find_words
 from attnprobe.corpus.tokenizer import Frame
 from attnprobe.corpus.tokens import SequenceReader
 from attnprobe.errors import AttnprobeError
@@ -218,3 +221,58 @@ class TestSpelledOut:
             (sequence,), reader = read(tiny, [pair], 40)
             assert sequence.ids == tiny(*pair)["input_ids"]
             assert reader.reading.spelled == 1
+
+
+LONG = "the river bank was slow , unlikely kindness of dogs ran — quickly by the house"
+SPANS = find_words(LONG)
+LINKS = tuple(Link(one, other, "next") for one, other in pairwise(SPANS))
+
+
+@pytest.fixture(params=["bert", "roberta", "t5"])
+def fast(request, tiny):
+    return tiny(request.param)[1]
+
+
+def spell(fast, sequence, spans):
+    return [fast.decode(sequence.ids[one.start : one.stop]).strip() for one in spans]
+
+
+def spell_links(fast, sequence):
+    ends = [(link.source, link.target) for link in sequence.annotation.links]
+    return [tuple(spell(fast, sequence, pair)) for pair in ends]
+
+
+@pytest.mark.parametrize("prompt", ["the red house by ", "stop:"])
+class TestPrompts:
+    def test_words_and_links(self, fast, prompt):
+        document = Document(LONG, annotation=Annotation(SPANS, LINKS))
+        (plain,) = SequenceReader(fast, 100).read([document])
+        (prompted,) = SequenceReader(fast, 100, prompts={"": prompt}).read([document])
+        assert prompted.ids == fast(prompt + LONG)["input_ids"]
+        assert prompted.name == plain.name  # of the text, whatever stands before it
+        expected, spelled = (spell(fast, one, one.annotation.words) for one in (plain, prompted))
+        assert spelled[1:] == expected[1:]  # the first may be one token with the end of the prompt
+        assert len(spelled) == len(SPANS)
+        assert spell_links(fast, prompted)[1:] == spell_links(fast, plain)[1:]
+
+    def test_windows(self, fast, prompt):
+        room = 3
+        bare = fast(prompt, add_special_tokens=False)["input_ids"]
+        framed = len(fast("a")["input_ids"]) - len(fast("a", add_special_tokens=False)["input_ids"])
+        reader = SequenceReader(fast, len(bare) + framed + room, prompts={"": prompt})
+        sequences = list(reader.read([Document(LONG, annotation=Annotation(SPANS, LINKS))]))
+        before = len(reader.frame.before)
+        whole = fast(prompt + LONG, add_special_tokens=False)["input_ids"]
+        same = sum(1 for one, other in zip(whole, bare, strict=False) if one == other)
+        assert all(one.ids[before : before + same] == whole[:same] for one in sequences)
+        texts = [one.ids[before + same : len(one.ids) - len(reader.frame.after)] for one in sequences]
+        assert [token for text in texts for token in text] == whole[same:]
+        words = [word for one in sequences for word in spell(fast, one, one.annotation.words)]
+        assert set(words) <= {fast.decode(fast.encode(word, add_special_tokens=False)).strip()
+                              for word in LONG.split()}  # fmt: skip
+        assert len(words) > 3
+        (first,) = SequenceReader(fast, reader.max_length, truncate=True, prompts={"": prompt}).read(
+            [Document(LONG)]
+        )
+        cut = fast(prompt + LONG, truncation=True, max_length=reader.max_length)["input_ids"]
+        assert first.ids == sequences[0].ids == cut

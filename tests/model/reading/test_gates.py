@@ -1,7 +1,8 @@
-"""Gates against the untouched model with columns of its output projections scaled."""
+"""Gates against models with scaled columns of output projections; resumed passes against whole ones."""
 
 import copy
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from attnprobe.model.check.gates import check_gates
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import Gates, gate_attention
+from attnprobe.model.reading.replay import BatchReplay
 from attnprobe.model.reading.ways import IMPLEMENTATION
 from attnprobe.model.removing import remove_heads
 
@@ -53,9 +55,8 @@ def by_hand(model, xi, heads=HEADS):
     return scaled
 
 
-def some_ids(tokenizer, batch=3, length=14):
-    generator = torch.Generator().manual_seed(1)
-    return torch.randint(5, len(tokenizer), (batch, length), generator=generator)
+def draw_ids(tokenizer, batch=3, length=14, seed=1):
+    return torch.randint(5, len(tokenizer), (batch, length), generator=torch.Generator().manual_seed(seed))
 
 
 def states(model, ids):
@@ -74,7 +75,7 @@ class TestAgainstScaledColumns:
 
     def test_closed(self, tiny, name):
         model, tokenizer = tiny(name)
-        ids = some_ids(tokenizer)
+        ids = draw_ids(tokenizer)
         untouched = states(model, ids)
         with gate_attention(model) as gates:
             for layer in range(layers_of(model)):
@@ -92,7 +93,7 @@ class TestAgainstScaledColumns:
 
     def test_examples_are_independent(self, tiny, name):
         model, tokenizer = tiny(name)
-        ids = some_ids(tokenizer)
+        ids = draw_ids(tokenizer)
         xi = torch.rand(len(ids), layers_of(model), HEADS, generator=torch.Generator().manual_seed(2)) * 1.5
         with gate_attention(model) as gates:
             gates.set(xi)
@@ -161,6 +162,72 @@ def test_left_as_it_was_after_an_exception(copied, name, error):
     with pytest.raises(error), gate_attention(model) as gates:  # noqa: PT012
         assert model.config._attn_implementation == IMPLEMENTATION
         gates.set(torch.full((1, layers_of(model), HEADS), 0.3))
-        states(model, some_ids(tokenizer))
+        states(model, draw_ids(tokenizer))
         raise error
     assert state(model) == before
+
+
+def cuts():
+    """Gates of one layer, and of a layer and all behind it."""
+    draw = torch.Generator().manual_seed(5)
+    single = [{layer: torch.rand(1, HEADS, generator=draw)} for layer in range(LAYERS)]
+    several = [
+        {layer: torch.rand(1, HEADS, generator=draw).round() for layer in range(first, LAYERS)}
+        for first in range(LAYERS)
+    ]
+    return [*single, *several, {0: torch.zeros(1, HEADS), 2: torch.rand(2, HEADS, generator=draw)}]
+
+
+def sites_of(encoder, ids):
+    with gate_attention(encoder) as gates:
+        encoder(input_ids=ids)
+        return tuple(gates.counter.called)
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_resumed_passes_equal_whole_ones(tiny, name):
+    model, tokenizer = tiny(name)
+    encoder: Any = model.get_encoder() if model.config.is_encoder_decoder else model
+    sites = sites_of(encoder, draw_ids(tokenizer))
+    assert len(sites) == LAYERS
+    with gate_attention(encoder) as gates, torch.inference_mode():
+        replay = BatchReplay(encoder, gates)
+        for seed, length in ((1, 14), (2, 9)):  # one batch after the other
+            ids = draw_ids(tokenizer, 2, length, seed)
+            gates.open()
+            untouched = encoder(input_ids=ids)[0]
+            expected = []
+            for gates.rows in cuts():
+                expected.append(encoder(input_ids=ids)[0])
+            gates.open()
+            with replay.watch(sites):
+                with replay.record():
+                    assert torch.equal(encoder(input_ids=ids)[0], untouched)
+                for gates.rows, whole in zip(cuts(), expected, strict=True):
+                    for first in range(min(gates.rows) + 1):  # at its first layer, or anywhere before
+                        with replay.resume_at(first):
+                            assert torch.equal(encoder(input_ids=ids)[0], whole)
+                assert not torch.equal(expected[0], expected[1])
+                assert not torch.equal(expected[0], untouched)
+                assert torch.equal(encoder(input_ids=ids)[0], expected[-1])  # whole again
+
+
+def test_forwards_are_put_back(copied):
+    """Also those that stood before a module already, and after an exception."""
+    encoder, tokenizer = copied("bert")
+    ids = draw_ids(tokenizer)
+    sites = sites_of(encoder, ids)
+    block = encoder.get_submodule(sites[0])
+    vars(block)["forward"] = block.forward
+    before = state(encoder)
+    with gate_attention(encoder) as gates:
+        inside, replay = state(encoder), BatchReplay(encoder, gates)
+        with pytest.raises(RuntimeError), replay.watch(sites):  # noqa: PT012
+            with replay.record():
+                encoder(input_ids=ids)
+            with replay.resume_at(1):
+                gates.rows = {1: torch.ones(5, HEADS)}  # for a batch of another size
+                encoder(input_ids=ids)
+        assert (gates.replayed, gates.counter.first, gates.recording) == ({}, 0, False)
+        assert state(encoder) == inside
+    assert state(encoder) == before
