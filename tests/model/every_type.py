@@ -47,7 +47,6 @@ class Expected:
         keys: What is attended to: "tokens", "reduced" (fewer than the
             tokens, or others), or "none" where there is no attention map.
         towers: The modules of a model of several towers, and the stacks of each.
-        note: What is odd about it.
         reason: Why it is not built here.
     """
 
@@ -57,7 +56,6 @@ class Expected:
     returns: str = "maps"
     keys: str = "tokens"
     towers: dict[str, str] = field(default_factory=dict)
-    note: str = ""
     reason: str = ""
 
 
@@ -135,13 +133,9 @@ TYPES: dict[str, Expected] = {
         ),
         Expected("text", ENCODER),
     ),
-    "big_bird": Expected(
-        "text", ENCODER, {"block_size": 2, "num_random_blocks": 1}, note="reference of original_full"
-    ),
-    "bros": Expected(
-        "text", ENCODER, {"hidden_size": 64}, note="with bbox"
-    ),
-    "convbert": Expected("text", ENCODER, note="half of its heads are convolutions"),
+    "big_bird": Expected("text", ENCODER, {"block_size": 2, "num_random_blocks": 1}),
+    "bros": Expected("text", ENCODER, {"hidden_size": 64}),
+    "convbert": Expected("text", ENCODER),
     "deberta": Expected("text", ENCODER, _RELATIVE),
     "deberta-v2": Expected(
         "text", ENCODER, _RELATIVE | {"position_buckets": 8, "norm_rel_ebd": "layer_norm"}
@@ -160,15 +154,12 @@ TYPES: dict[str, Expected] = {
     "modernvbert": Expected("text", ENCODER, _DUAL | {"text_config": _TEXT | {"local_attention": 12}}),
     "modernbert": Expected("text", ENCODER, {"local_attention": 12}),
     "neomme": Expected("text", ENCODER, {"head_dim": 16} | _LOCAL),
-    "nystromformer": Expected(
-        "text", ENCODER,
-        note="full attention where num_landmarks is segment_means_seq_len, as by default; else landmarks",
-    ),
+    "nystromformer": Expected("text", ENCODER),
     "openai_privacy_filter": Expected("text", ENCODER, _LOCAL),
     "perceiver": Expected(
         "text", "", {"num_latents": 6, "d_latents": 32, "num_self_attends_per_block": LAYERS,
          "num_self_attention_heads": HEADS, "num_cross_attention_heads": HEADS},
-        keys="reduced", note="latents",
+        keys="reduced",
     ),
     "roc_bert": Expected(
         "text", ENCODER, {"pronunciation_vocab_size": VOCABULARY, "shape_vocab_size": VOCABULARY}
@@ -185,9 +176,7 @@ TYPES: dict[str, Expected] = {
         ),
         Expected("text", CAUSAL),
     ),
-    **dict.fromkeys(
-        ("gemma2", "gemma3_text"), Expected("text", CAUSAL, _LOCAL | {"layer_types": _MIXED})
-    ),
+    **dict.fromkeys(("gemma2", "gemma3_text"), Expected("text", CAUSAL, _LOCAL | {"layer_types": _MIXED})),
     "mistral": Expected("text", CAUSAL, _LOCAL),
     "modernbert-decoder": Expected("text", CAUSAL, {"local_attention": 12}),
     "emu3": Expected(
@@ -225,23 +214,17 @@ TYPES: dict[str, Expected] = {
         ),
         Expected("text", CAUSAL),
     ),
-    "bigbird_pegasus": Expected(
-        "text", CAUSAL, {"block_size": 2, "num_random_blocks": 1}, note="reference of original_full"
-    ),
+    "bigbird_pegasus": Expected("text", CAUSAL, {"block_size": 2, "num_random_blocks": 1}),
     "fsmt": Expected(
         "text", CAUSAL,
         {"langs": ["en", "de"], "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY},
-        note="causal only if use_cache=False; gives logits as states",
     ),
     "led": Expected(
         "text", CAUSAL,
         {"attention_window": 4, "max_encoder_position_embeddings": 96, "max_decoder_position_embeddings": 96},
         returns="bands",
     ),
-    "prophetnet": Expected(
-        "text", CAUSAL, returns="scores",
-        note="queries across: those of the main stream, then of two that predict; own maps of the first only",
-    ),
+    "prophetnet": Expected("text", CAUSAL, returns="scores"),
     "t5gemma": Expected(
         "text", CAUSAL,
         {"encoder": _PART | _LOCAL, "decoder": _PART | _LOCAL | {"num_hidden_layers": DECODER_LAYERS}},
@@ -252,9 +235,8 @@ TYPES: dict[str, Expected] = {
             "encoder": {"text_config": _TEXT | _LOCAL, "vision_config": _VISION},
             "decoder": _TEXT | _LOCAL | {"num_hidden_layers": DECODER_LAYERS},
         },
-        note="one softmax over the tokens before and those of the encoder",
     ),
-    "udop": Expected("text", CAUSAL, note="with bbox"),
+    "udop": Expected("text", CAUSAL),
     # Images.
     **dict.fromkeys(
         (
@@ -269,7 +251,7 @@ TYPES: dict[str, Expected] = {
     "dinat": Expected("image", reason="needs natten"),
     "dinov3_vit": _image(options={"num_register_tokens": 2}),
     "mgp-str": _image(options={"image_size": [32, 32]}),
-    "vit_mae": _image(options={"mask_ratio": 0.0}, note="shuffles its patches unless it is given noise"),
+    "vit_mae": _image(options={"mask_ratio": 0.0}),
     "yolos": _image(options={"image_size": [32, 32], "num_detection_tokens": 5}),
     "timm_wrapper": Expected("image", reason="needs timm"),
     "vilt": Expected("text+image"),
@@ -315,12 +297,8 @@ TYPES: dict[str, Expected] = {
         "image", "", _WINDOWS | {"image_size": 16, "patch_size": 1, "upscale": 1}, returns="windows"
     ),
     # Two towers.
-    **dict.fromkeys(
-        ("altclip", "chinese_clip"), Expected("text+image", "", _DUAL, towers=_towers())
-    ),
-    **dict.fromkeys(
-        ("clip", "metaclip_2"), Expected("text+image", "", _DUAL, towers=_towers("decoder"))
-    ),
+    **dict.fromkeys(("altclip", "chinese_clip"), Expected("text+image", "", _DUAL, towers=_towers())),
+    **dict.fromkeys(("clip", "metaclip_2"), Expected("text+image", "", _DUAL, towers=_towers("decoder"))),
     "siglip": Expected("text+image", "", _DUAL, towers=_towers()),
     "siglip2": Expected(
         "text+image", "", {"text_config": _TEXT, "vision_config": _VISION | {"num_patches": 16}},
@@ -352,9 +330,7 @@ TYPES: dict[str, Expected] = {
         options={"num_mel_bins": 16, "max_length": 64, "frequency_stride": 8, "time_stride": 8}
     ),
     "moonshine": Expected("sound+text", CAUSAL, {"decoder_num_hidden_layers": DECODER_LAYERS}),
-    "speech_to_text": Expected(
-        "sound+text", CAUSAL, {"input_feat_per_channel": 8, "conv_channels": 16}
-    ),
+    "speech_to_text": Expected("sound+text", CAUSAL, {"input_feat_per_channel": 8, "conv_channels": 16}),
     "speecht5": Expected("sound+text", CAUSAL),
     "whisper": Expected("sound+text", CAUSAL, {"max_source_positions": LENGTH}),
     # Beyond the survey: towers by themselves, and more that read earlier tokens only.
@@ -403,7 +379,7 @@ TYPES: dict[str, Expected] = {
     ),
     # Hybrids: layers 1 and 3 of four attend.
     **{
-        name: Expected("text", HYBRID, {"num_hidden_layers": 4} | options, note="its layers 1 and 3 attend")
+        name: Expected("text", HYBRID, {"num_hidden_layers": 4} | options)
         for name, options in {
             "bamba": {"attn_layer_indices": [1, 3], **_STATE_SPACE},
             "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 2, **_STATE_SPACE},
@@ -434,23 +410,16 @@ TYPES: dict[str, Expected] = {
     "minimax": Expected(
         "text", HYBRID,
         {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention"] * 2, "block_size": 8},
-        returns="states", note="its layers 1 and 3 attend; gives the states of the others among its maps",
+        returns="states",
     ),
     **dict.fromkeys(("deepseek_v4", "flint"), Expected("text", CAUSAL)),
-    **dict.fromkeys(
-        ("granite_swa", "granitemoe_swa"),
-        Expected("text", CAUSAL, note="maps before its sinks, which scale what a head gives"),
-    ),
-    "mimo_v2_flash": Expected("text", CAUSAL, note="sinks in its local layers only"),
+    **dict.fromkeys(("granite_swa", "granitemoe_swa"), Expected("text", CAUSAL)),
+    "mimo_v2_flash": Expected("text", CAUSAL),
     "falcon_h1": Expected(
         "text", CAUSAL, {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8,
                          "mamba_chunk_size": 8},
-        note="attention beside a state space in every layer",
     ),
-    "hrm_text": Expected(
-        "text", CAUSAL, {"H_cycles": 1, "L_cycles": 2, "num_layers_per_stack": 1},
-        note="its layers run several times",
-    ),
+    "hrm_text": Expected("text", CAUSAL, {"H_cycles": 1, "L_cycles": 2, "num_layers_per_stack": 1}),
     **dict.fromkeys(
         ("deepseek_v2", "deepseek_v3"),
         Expected(
@@ -459,7 +428,7 @@ TYPES: dict[str, Expected] = {
              "v_head_dim": 8, "head_dim": 4, "n_group": 1, "topk_group": 1, "num_key_value_heads": HEADS},
         ),
     ),
-    "rwkv": _no_map("text", note="gives its states as attentions"),
+    "rwkv": _no_map("text"),
     "xlstm": _no_map("text"),
 }  # fmt: skip
 
