@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from attnprobe.corpus import tokens as reading
 from attnprobe.corpus.document import Annotation, Document, Link
 from attnprobe.corpus.links import find_words
-from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokenizer import Frame, tokenize
 from attnprobe.corpus.tokens import SequenceReader
 from attnprobe.errors import AttnprobeError
 
@@ -101,6 +101,14 @@ class Fake:
             }
         ids = list(map(ord, texts))
         return {"input_ids": self.frame(ids) if add_special_tokens else ids}
+
+
+def test_a_tokenizer_that_fails():
+    def fail(*_, **__):
+        raise RuntimeError("boom")
+
+    with pytest.raises(AttnprobeError, match=r"The tokenizer fails on the texts: .*boom"):
+        tokenize(fail, "a")  # type: ignore[arg-type]
 
 
 class Interleaving(Fake):
