@@ -206,8 +206,8 @@ class Roles(Grid):
         kinds = [find_role_kind(format_cell(cell)) for cell in read_cells(table, "role")]
         details = [field for field in _ROLE_DETAILS if field[:-2] in table.data]
         names = {
-            kind: f"{letter}  {kind} ({kinds.count(kind)})"
-            for kind, (letter, _) in ROLE_MARKS.items()
+            kind: f"{mark.letter}  {kind} ({kinds.count(kind)})"
+            for kind, mark in ROLE_MARKS.items()
             if kind in kinds
         }
         columns: dict[str, Sequence[Any]] = {
