@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
-from operator import add
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -258,7 +257,7 @@ class PairEvaluator:
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch with both models, and sum up what is found."""
-        return reduce(add, self.sides[0].halving.run(batch, self._measure_part))
+        return self.sides[0].halving.total(batch, self._measure_part)
 
     def _measure_part(self, batch: Batch) -> Measurement:
         theirs, units = self.read_second(batch)

@@ -6,8 +6,7 @@ One pass keeps attention between words; probes are fitted to it, and compared wi
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from operator import add
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +19,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import DataError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.corpus import Corpus, record_provenance
+from attnprobe.run.corpus import Corpus, label_heads, record_provenance
 from attnprobe.run.examples import Documents
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
@@ -91,9 +90,7 @@ def probe_checkpoint(
                 f"All links of {dataset} are of one document, and a probe is fitted to some documents and "
                 "scored on others; give more documents."
             )
-        labels = Labels(
-            checkpoint.name, dataset, {**record, **facts}, architecture.places, removed=architecture.removed
-        )
+        labels = label_heads(checkpoint, architecture, dataset, {**record, **facts})
         heads = [(layer, head) for layer, head in np.argwhere(architecture.kept).tolist()]
         same, _, certain = np.sum([batch.left_out for batch in data.corpus.batches], 0).tolist()
         left_out = {"both ends of the link have the same tokens": same, "every candidate is right": certain}
@@ -131,7 +128,7 @@ def _read_words(
         return run.total(
             "reading words",
             corpus.batches,
-            lambda batch: reduce(add, evaluator.halving.run(batch, read)),
+            lambda batch: evaluator.halving.total(batch, read),
             AskedCorpus.from_arrays,
             workers=corpus.workers,
             thread_context=evaluator.thread_context,

@@ -30,7 +30,7 @@ from attnprobe.intervention.objectives.contrast import ClassContrast
 from attnprobe.intervention.patching.passes import PatchPlan, patch_pairs
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData, TaskModel
-from attnprobe.intervention.trials import cut_single_heads, run_trials
+from attnprobe.intervention.trials import mask_each_head, run_trials
 from attnprobe.model.check.gates import Gating
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.contrasts import Readout
@@ -146,7 +146,7 @@ def _intervene(course: Course, *, repetitions: int) -> Iterator[Figure]:
     readouts = [Readout(answer=0, other=1)] * len(texts.documents)
     contrast = TaskData(task, corpus, ClassContrast(task.checkpoint, readouts, []), Run(), Workers())
     batches, padded, heads = list(texts), pad(texts), course.shape.heads
-    trials = cut_single_heads(*task.shape)
+    trials = mask_each_head(*task.shape)
 
     def bare() -> None:
         for batch in batches:

@@ -20,6 +20,7 @@ from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER,
 from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan, measure_pairs
 from attnprobe.intervention.request import PEEKED
 from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, limit_batches
+from attnprobe.model.reading.gates import freeze_weights
 from attnprobe.run.contrasts import ContrastCorpus
 from attnprobe.run.passes import Run
 from attnprobe.run.preparation import prepare_corpus
@@ -114,9 +115,10 @@ def bind_pairs(
     ) as corpus:
         assert isinstance(corpus, ContrastCorpus)
         objective = measure(checkpoint, corpus.readouts, corpus.targets)
-        data = TaskData(model, corpus, objective, run, corpus.workers)
-        with data.hold(session, options, measure=objective.described, pairs=corpus.counts) as held:
-            yield held
+        facts = {"measure": objective.described, "pairs": corpus.counts}
+        record = session.record_task(model, corpus, options, **facts)
+        with freeze_weights(checkpoint):
+            yield TaskData(model, corpus, objective, run, "", session.source.name, record)
 
 
 def tabulate_patching(

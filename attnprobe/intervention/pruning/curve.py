@@ -63,7 +63,7 @@ def prune_in_steps(
         Michel, Levy and Neubig (2019), section 4.2.
     """
     progress, seed = session.progress, session.task.seed
-    model, documents = session.open_source([criterion.name])
+    model, documents = session.choose_by_labels([criterion.name])
     architecture, kept = model.architecture, model.architecture.kept
     if share_weights(model.checkpoint.body, architecture.sites):
         raise ModelError(
