@@ -39,15 +39,15 @@ def test_products(kind, seed, causal):
     given = torch.from_numpy(scores).to(kind).masked_fill(~torch.from_numpy(seen), float("-inf"))
     if seed:
         given = given.masked_fill(~torch.from_numpy(seen), torch.finfo(kind).min)
-    found = logit_products(given, torch.from_numpy(asks), torch.from_numpy(sinks)).numpy()
+    products = logit_products(given, torch.from_numpy(asks), torch.from_numpy(sinks)).numpy()
     x = centred(scores.astype(np.float64), seen) * asks[:, None, :, None]
-    np.testing.assert_allclose(found[:, 0], np.einsum("bgqk,bhqk->bgh", x, x), rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(products[:, 0], np.einsum("bgqk,bhqk->bgh", x, x), rtol=1e-5, atol=1e-4)
     for b, (rows, held) in enumerate(zip(x, sinks, strict=True)):
         at_sinks = rows[..., held]
         others = (seen & ~held).sum(-1).clip(1)
         rest = at_sinks.sum(-1)
         expected = np.einsum("gqk,hqk->gh", at_sinks, at_sinks) + np.einsum("gq,hq->gh", rest, rest / others)
-        np.testing.assert_allclose(found[b, 1], expected, rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(products[b, 1], expected, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

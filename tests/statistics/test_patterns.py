@@ -44,9 +44,9 @@ def list_keys(text, kind, query, queries):
     return list(seen), near, [key for key in seen if text[key] != "w" or key == 0]
 
 
-def beyond(row, some, seen):
-    uniform = len(some) / len(seen)
-    return (row[:, some].sum(-1) - uniform) / (1 - uniform)
+def beyond(row, keys, seen):
+    uniform = len(keys) / len(seen)
+    return (row[:, keys].sum(-1) - uniform) / (1 - uniform)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -56,12 +56,14 @@ def test_by_definition(text, kind):
     layout = lay_out(text, kind)
     block = draw(layout)
     rows, number = block.probabilities[0].numpy().transpose(1, 0, 2), layout.queries.length
-    expected = {one: [] for one in (VERTICAL, DIAGONAL, EITHER, ALIGNED, FIRST_EXCESS, FIRST_PREFERENCE)}
+    expected = {
+        statistic: [] for statistic in (VERTICAL, DIAGONAL, EITHER, ALIGNED, FIRST_EXCESS, FIRST_PREFERENCE)
+    }
     for query, row in enumerate(rows):
         seen, near, sinks = list_keys(text, kind, query, number)
-        for one, some in ((VERTICAL, sinks), (DIAGONAL, near), (EITHER, sorted({*near, *sinks}))):
-            if 0 < len(some) < len(seen):
-                expected[one].append(beyond(row, some, seen))
+        for statistic, keys in ((VERTICAL, sinks), (DIAGONAL, near), (EITHER, sorted({*near, *sinks}))):
+            if 0 < len(keys) < len(seen):
+                expected[statistic].append(beyond(row, keys, seen))
         if kind == "cross" and len(near) < len(seen):
             chance = len(near) / len(seen)
             expected[ALIGNED].append((np.isin(row.argmax(-1), near) - chance) / (1 - chance))

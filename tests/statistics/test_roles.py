@@ -22,7 +22,7 @@ SEGMENT_EXCESS, (SPECIAL_EXCESS, SPECIAL_PREFERENCE) = SEGMENT, SPECIAL
 
 def tokens(text):
     """Read a sequence off its signs: ``[ww|www|``."""
-    first, separator = (torch.tensor([[sign == one for sign in text]]) for one in (FIRST, SEPARATOR))
+    first, separator = (torch.tensor([[sign == mark for sign in text]]) for mark in (FIRST, SEPARATOR))
     no, rank = torch.zeros_like(first), torch.zeros(first.shape, dtype=torch.long)
     return TokenFeatures(first, separator, no, ~(first | separator), no.float(), ~no, rank, rank)
 
@@ -68,24 +68,24 @@ def test_by_definition(text, causal):
     excess, preference, broad, within = [], [], [], []
     for query, row in enumerate(rows[0].transpose(1, 0, 2).astype(float)):
         keys = query + 1 if causal else length
-        some, mass = special[:keys].sum(), row[:, special].sum(-1)
-        if 0 < some < keys:
-            excess.append((mass - some / keys) / (1 - some / keys))
-            one, other = mass / some, (1 - mass) / (keys - some)
-            preference.append(one / (one + other))
+        special_keys, mass = special[:keys].sum(), row[:, special].sum(-1)
+        if 0 < special_keys < keys:
+            excess.append((mass - special_keys / keys) / (1 - special_keys / keys))
+            to_special, to_other = mass / special_keys, (1 - mass) / (keys - special_keys)
+            preference.append(to_special / (to_special + to_other))
         if keys > 1:
             entropy = -(row * np.log(row, where=row > 0, out=np.zeros_like(row))).sum(-1)
             broad.append(np.exp(entropy) / keys)
-        own = segments == segments[query]
-        if segments[query if causal else -1] > 0 and own[:keys].mean() < 1:
-            within.append((row[:, own].sum(-1) - own[:keys].mean()) / (1 - own[:keys].mean()))
+        own_text = segments == segments[query]
+        if segments[query if causal else -1] > 0 and own_text[:keys].mean() < 1:
+            within.append((row[:, own_text].sum(-1) - own_text[:keys].mean()) / (1 - own_text[:keys].mean()))
     for statistic, expected in (
         (SPECIAL_EXCESS, excess), (SPECIAL_PREFERENCE, preference),
         (EFFECTIVE, broad), (SEGMENT_EXCESS, within),
     ):  # fmt: skip
-        found = statistic.reduce_sequences(in_parts(statistic, block), layout)
+        values = statistic.reduce_sequences(in_parts(statistic, block), layout)
         mean = np.mean(expected, 0) if expected else [np.nan, np.nan]
-        np.testing.assert_allclose(found[0], mean, atol=1e-6, err_msg=statistic.name)
+        np.testing.assert_allclose(values[0], mean, atol=1e-6, err_msg=statistic.name)
 
 
 @pytest.mark.parametrize("words", [1, 2, 5, 40])
@@ -101,8 +101,8 @@ def test_uniform_attention_has_none_whatever_the_length(words, causal):
         (EFFECTIVE, 1),
         (SEGMENT_EXCESS, 0),
     ):
-        found = statistic.reduce_sequences(statistic(block), layout)
-        np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=statistic.name)
+        values = statistic.reduce_sequences(statistic(block), layout)
+        np.testing.assert_allclose(values, expected, atol=1e-5, err_msg=statistic.name)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -119,9 +119,9 @@ def test_the_rarest_token_beyond_chance(causal):
         keys = query + 1 if causal else 7
         peaks[0, :-1, query] = torch.randint(keys, (draws,), generator=random)
         peaks[0, -1, query] = int(rank[0, :keys].argmax())
-    found = RAREST.reduce_sequences(peaks, layout)[0]
-    assert found[-1] == 1
-    assert abs(float(found[:-1].mean())) < 0.02
+    values = RAREST.reduce_sequences(peaks, layout)[0]
+    assert values[-1] == 1
+    assert abs(float(values[:-1].mean())) < 0.02
     ranks = rank[0].numpy()
     expected = []
     for query in range(7):
@@ -129,7 +129,7 @@ def test_the_rarest_token_beyond_chance(causal):
         chance = (seen == seen.max()).mean()
         if seen.max() >= 0 and chance < 1:
             expected.append(((ranks[int(peaks[0, 0, query])] == seen.max()) - chance) / (1 - chance))
-    assert found[0] == pytest.approx(np.mean(expected), abs=1e-6)
+    assert values[0] == pytest.approx(np.mean(expected), abs=1e-6)
 
 
 def test_uniform_attention_prefers_no_text_where_tokens_of_an_image_see_each_other():

@@ -12,7 +12,7 @@ LABELS = ("subject", "object", "rare")
 def gold_sentences(texts, seed=0):
     """Give (text, spans of words, links (source word, target word, label)) of single texts."""
     random = np.random.default_rng(seed)
-    found = []
+    sentences = []
     for text in texts:
         if not isinstance(text, str):
             continue
@@ -22,8 +22,8 @@ def gold_sentences(texts, seed=0):
             for source in range(len(spans))
             if (target := random.integers(len(spans))) != source
         ]
-        found.append((text, spans, links))
-    return found
+        sentences.append((text, spans, links))
+    return sentences
 
 
 def documents(sentences):

@@ -25,7 +25,7 @@ def spans(text):
 def tokens_of(tokenizer, text):
     """Give the tokens of each word, from the first to behind the last."""
     offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-    return [(some[0], some[-1] + 1) for some in words_by_tokens(spans(text), offsets)]
+    return [(tokens[0], tokens[-1] + 1) for tokens in words_by_tokens(spans(text), offsets)]
 
 
 def eager_maps(model, ids):
@@ -99,15 +99,15 @@ def counted_beside(model, tokenizer, sentences, start):
         distinct = sorted({(w[0], w[-1]) for w in by_word if w})
         place = [None if not w else distinct.index((w[0], w[-1])) for w in by_word]
         with torch.no_grad():
-            found = model(
+            given = model(
                 torch.tensor([ids]),
                 decoder_input_ids=torch.tensor([[start, *ids[:-1]]]),
                 output_attentions=True,
             )
         maps = {
-            "encoder": found.encoder_attentions,
-            "decoder": found.decoder_attentions,
-            "cross": found.cross_attentions,
+            "encoder": given.encoder_attentions,
+            "decoder": given.decoder_attentions,
+            "cross": given.cross_attentions,
         }
         for kind, layers in maps.items():
             whole = torch.stack([one[0] for one in layers]).double().numpy()

@@ -23,10 +23,10 @@ DIRECTIONS = {"dependent_to_head": "forward", "head_to_dependent": "backward"}
 
 def tallied(checkpoint: Checkpoint, sentences, **options) -> LinkCounts:
     corpus = CorpusRequest(documents(sentences), [SYNTAX], CorpusOptions(**options))
-    (found,) = survey_corpora(
+    (run,) = survey_corpora(
         checkpoint, [TableRequest([corpus], "gold", {}, BY_RELATION)], progress=SilentProgress()
     )
-    return found.measurement.sums["syntax"]
+    return run.measurement.sums["syntax"]
 
 
 def called(key):
@@ -44,21 +44,21 @@ def check(tally: LinkCounts, model, tokenizer, sentences, *, causal: bool) -> No
     for place, key in enumerate(tally.keys):
         label, direction, far = *called(key), key[-1] == FAR
         same = [
-            one
-            for one in links
-            if one[1] == direction
-            and (one[0] == label or (key[0] == ALL and one[0].endswith(f"|{FAR}") == far))
+            link_key
+            for link_key in links
+            if link_key[1] == direction
+            and (link_key[0] == label or (key[0] == ALL and link_key[0].endswith(f"|{FAR}") == far))
         ]
         layers, heads = tally.shape
         for layer in range(layers):
             assert tally.links[place, layer] == sum(links[key] for key in same)
             for offset in range(-FURTHEST, FURTHEST + 1):
                 kind = tally.kinds[layer]
-                found = tally.guessed[place, kind, offset + FURTHEST].sum()
-                assert found == sum(offsets[*key, offset] for key in same)
+                right = tally.guessed[place, kind, offset + FURTHEST].sum()
+                assert right == sum(offsets[*key, offset] for key in same)
             for head in range(heads):
-                found = tally.hits[place, layer, head].sum()
-                assert found == sum(hits[*key, layer, head] for key in same), (label, direction, layer, head)
+                right = tally.hits[place, layer, head].sum()
+                assert right == sum(hits[*key, layer, head] for key in same), (label, direction, layer, head)
 
 
 @pytest.mark.parametrize("name", ["bert", "llama"])
@@ -105,13 +105,13 @@ def test_a_decoder_beside_an_encoder(
         assert sum(links[kind].values()) > 50
         for place, key in enumerate(tally.keys):
             label, direction, *position = called(key)
-            one = label, direction, "".join(position)
+            link_key = label, direction, "".join(position)
             if key[0] == ALL:
                 continue
-            assert tally.links[place, layer] == links[kind][one], (kind, one)
+            assert tally.links[place, layer] == links[kind][link_key], (kind, link_key)
             for head in range(tally.shape[1]):
-                assert tally.hits[place, layer, head].sum() == hits[kind][*one, number, head], (
+                assert tally.hits[place, layer, head].sum() == hits[kind][*link_key, number, head], (
                     kind,
-                    one,
+                    link_key,
                     head,
                 )
