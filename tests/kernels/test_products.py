@@ -50,6 +50,19 @@ def test_products(kind, seed, causal):
         np.testing.assert_allclose(products[b, 1], expected, rtol=1e-5, atol=1e-4)
 
 
+def test_the_null_is_the_mean_over_shuffles():
+    """Keys that are no sinks come in 20,000 random orders, drawn anew for every head and query."""
+    scores, _, asks, sinks = drawn(1, 2, 3, 6)
+    asks[:], sinks[0, 4] = True, True
+    null = logit_products(*map(torch.from_numpy, (scores, asks, sinks))).numpy()[0, 1, 0, 1]
+    random, free = np.random.default_rng(1), ~sinks[0]
+    rows = scores[0].astype(np.float64) - scores[0].mean(-1, keepdims=True)
+    shuffled = np.repeat(rows[None], 20_000, 0)
+    shuffled[..., free] = random.permuted(shuffled[..., free], axis=-1)
+    products = np.einsum("tqk,tqk->t", shuffled[:, 0], shuffled[:, 1])
+    assert null == pytest.approx(products.mean(), abs=4 * products.std() / 20_000**0.5)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rows_that_carry_nothing(dtype):
     """Those of a zeroed head have no weights and carry 0; those that were NaN stay so."""
