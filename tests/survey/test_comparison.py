@@ -40,16 +40,14 @@ def changed(model, seed=3, scale=0.3):
     return other
 
 
-def against(
-    first, second, *, pairs=True, texts=SINGLE, statistics=("entropy",), **options
-) -> ModelComparison:
-    checkpoints = Checkpoint("one", *first), Checkpoint("other", *second)
+def against(first, second, *, pairs=True, outputs=False, texts=SINGLE, **options) -> ModelComparison:
     return compare_checkpoints(
-        checkpoints,
+        (Checkpoint("one", *first), Checkpoint("other", *second)),
         (documents(texts), documents(texts)),
         CorpusOptions(**options),
-        choose(list(statistics)),
+        choose(["entropy"]),
         pairs=pairs,
+        outputs=outputs,
         dataset="texts",
         facts={},
         progress=SilentProgress(),

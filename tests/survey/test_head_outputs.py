@@ -2,22 +2,18 @@
 
 import copy
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from test_comparison import SINGLE as TEXTS
+from test_comparison import against as compare
 from test_comparison import changed
 
-from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.comparison import tabulate_heads
 from attnprobe.findings.partners import match_heads
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.registry import choose
-from attnprobe.survey.comparison import compare_checkpoints
 
 #: What reads the heads of each layer, by the end of its name.
 PROJECTIONS = {
@@ -26,21 +22,7 @@ PROJECTIONS = {
 }
 
 
-def against(first, second, *, texts=TEXTS, pairs=False, **options):
-    def documents():
-        return [text if isinstance(text, Document) else Document(text) for text in texts]
-
-    return compare_checkpoints(
-        (Checkpoint("one", *first), Checkpoint("other", *second)),
-        (documents(), documents()),
-        CorpusOptions(**options),
-        choose(["entropy"]),
-        pairs=pairs,
-        outputs=True,
-        dataset="texts",
-        facts={},
-        progress=SilentProgress(),
-    )
+against = partial(compare, pairs=False, outputs=True)
 
 
 @torch.no_grad()

@@ -2,19 +2,16 @@
 
 import numpy as np
 import pytest
-from gold import documents
+from gold import survey
 from test_by_label import PLANTED, model, sentences, tokenizer
 
 from attnprobe.attention.kinds import number_layers
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.best_heads import LinkCondition
 from attnprobe.statistics.links import BY_RELATION, SYNTAX, make_control, score_best_head
 from attnprobe.statistics.rules import LinkTask
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.links import FAR, LinkCounts, assign_folds
-from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 from attnprobe.table.builder import Labels
 
 TASK = LinkTask("to", "", ("-1", "0", "1", "nearest"), "label")
@@ -122,21 +119,11 @@ def test_a_control_is_cross_fitted_alike():
     assert "control" not in find_best(counts, control=spare)
 
 
-def survey(checkpoint, gold, statistics, **request_options):
-    request = TableRequest(
-        [CorpusRequest(documents(gold), statistics, CorpusOptions())],
-        "gold",
-        {"asked": request_options},
-        BY_RELATION,
-    )
-    (run,) = survey_corpora(checkpoint, [request], progress=SilentProgress())
-    return run.table
-
-
 def test_a_planted_head_is_selective():
     """It finds its partner wherever that stands, and links between other words as rarely as any."""
     checkpoint = Checkpoint("planted", model(0, planted=True), tokenizer())
-    table = survey(checkpoint, sentences(60, 0), [SYNTAX, make_control(SYNTAX)], control="links")
+    statistics, request = [SYNTAX, make_control(SYNTAX)], {"control": "links"}
+    table = survey(checkpoint, sentences(60, 0), statistics, BY_RELATION, request).table
     assert list(zip(table.data["layer"], table.data["head"], strict=True)) == [PLANTED] * 6
     assert (table["chosen"] == 1).all()
     assert (table["control"] < 0.4).all()

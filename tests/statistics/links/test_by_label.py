@@ -5,15 +5,12 @@ import re
 import numpy as np
 import pytest
 import torch
-from gold import documents
+from gold import survey
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.links import BY_RELATION, BY_RELATION_AND_HEAD, SYNTAX
-from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 
 WORDS, PLANTED = 24, (1, 1)
 
@@ -73,17 +70,9 @@ def sentences(number: int, seed: int):
     return drawn
 
 
-def table(checkpoint: BertModel, gold, tabulation=BY_RELATION, **request_options):
-    request = TableRequest(
-        [CorpusRequest(documents(gold), [SYNTAX], CorpusOptions())],
-        "gold",
-        {"asked": request_options},
-        tabulation,
-    )
-    (run,) = survey_corpora(
-        Checkpoint("planted", checkpoint, tokenizer()), [request], progress=SilentProgress()
-    )
-    return run.table
+def table(checkpoint: BertModel, gold, tabulation=BY_RELATION, **request):
+    planted = Checkpoint("planted", checkpoint, tokenizer())
+    return survey(planted, gold, [SYNTAX], tabulation, request).table
 
 
 def test_a_planted_head_is_found():

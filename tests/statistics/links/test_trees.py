@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gold import documents
+from gold import survey
 from scipy.stats import ttest_1samp, ttest_rel
 from transformers import AutoModel, AutoTokenizer
 from trees_by_definition import Counts, decoder_maps, tree_sentences, trees
@@ -18,14 +18,12 @@ from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures, TokenLink, TokenSpan
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.trees import BY_HEAD, COUNTS, TREES
 from attnprobe.sums import documents as documents_module
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import adjust
-from attnprobe.survey.survey import CorpusRequest, TableRequest, TableRun, survey_corpora
+from attnprobe.survey.survey import TableRun
 from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
 
@@ -39,13 +37,8 @@ COLUMNS = [
 ]
 
 
-def surveyed(checkpoint: Checkpoint, sentences: list, **options) -> TableRun:
-    corpus = CorpusRequest(documents(sentences), [TREES], CorpusOptions(**options))
-    facts = {"command": "syntax", "dataset": {"name": "gold"}}
-    (run,) = survey_corpora(
-        checkpoint, [TableRequest([corpus], "gold", facts, BY_HEAD)], progress=SilentProgress()
-    )
-    return run
+def surveyed(checkpoint: Checkpoint, sentences: list) -> TableRun:
+    return survey(checkpoint, sentences, [TREES], BY_HEAD)
 
 
 def eager(folder: Path | str):

@@ -7,6 +7,7 @@ from itertools import pairwise
 import networkx
 import numpy as np
 import torch
+from gold import find_words
 from links_by_definition import eager_maps, words_by_tokens
 from scipy.sparse.csgraph import minimum_spanning_tree
 
@@ -15,10 +16,7 @@ def tree_sentences(texts, seed=0):
     """Give (text, spans of words, links of a tree): every word but one depends on another, marks as punct."""
     draw = np.random.default_rng(seed)
     sentences = []
-    for text in texts:
-        if not isinstance(text, str):
-            continue
-        spans = [match.span() for match in re.finditer(r"\w+|[^\w\s]+", text)]
+    for text, spans in find_words(texts):
         order = draw.permutation(len(spans)).tolist()
         links = []
         for number, word in enumerate(order[1:], start=1):
