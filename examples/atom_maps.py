@@ -41,7 +41,7 @@ _ATOM = re.compile(r"\[(?P<inside>\d*(?P<element>[A-Z][a-z]?|[a-z]{1,2})[^:\]]*)
 _PLAIN = re.compile(r"(?P<element>Br|Cl|[BCNOPSFI]|[bcops]|n(?!H))(?:H\d*)?")
 
 
-def row_of(reaction: str, between: str = " ") -> dict[str, Any]:
+def make_row(reaction: str, between: str = " ") -> dict[str, Any]:
     """Give the text and the links of a reaction.
 
     Args:
@@ -70,7 +70,7 @@ def row_of(reaction: str, between: str = " ") -> dict[str, Any]:
 def main(output: str, reactions: Iterable[str] | None = None, between: str = " ") -> None:
     """Write a line of JSON for each reaction."""
     given = REACTIONS.splitlines() if reactions is None else reactions
-    rows = [row_of(line.strip(), between) for line in given if line.strip()]
+    rows = [make_row(line.strip(), between) for line in given if line.strip()]
     Path(output).write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     print(f"wrote {output}: {len(rows)} reactions, {sum(len(row['links']) for row in rows)} links")
 

@@ -19,11 +19,11 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 import attnprobe
 
 
-def answers(model: Any, tokenizer: Any, texts: list[str]) -> list[str]:
+def classify(model: Any, tokenizer: Any, texts: list[str]) -> list[str]:
     """Classify texts one by one."""
     with torch.inference_mode():
         logits = [model(**tokenizer(text, return_tensors="pt", truncation=True)).logits for text in texts]
-    return [model.config.id2label[int(found.argmax())] for found in logits]
+    return [model.config.id2label[int(scores.argmax())] for scores in logits]
 
 
 def main(folder: str = "pruning", *, steps: int = 60) -> None:
@@ -47,7 +47,7 @@ def main(folder: str = "pruning", *, steps: int = 60) -> None:
         "half of them, physically smaller": attnprobe.load_pruned(smaller),
     }
     for name, model in models.items():
-        share = (frame["label"] == answers(model, tokenizer, list(frame["text"]))).mean()
+        share = (frame["label"] == classify(model, tokenizer, list(frame["text"]))).mean()
         million = model.num_parameters() / 1e6
         print(f"{name}: {share:.3f} right, {million:.2f} million parameters")
 

@@ -1,6 +1,7 @@
 """Train a small classifier that anybody can have: is a sentence told, or reported?
 
     python examples/train_classifier.py
+    attnprobe importance genre -d genre.csv
 
 takes the encoder and the sentences that ship with attnprobe, needs no download, and is done in half a
 minute. Half of the sentences (passages of stories, and lines of reports and manuals) teach the classifier
@@ -8,18 +9,16 @@ which is which. It writes
 
 - ``genre/``: the checkpoint, an ordinary one of transformers with its tokenizer,
 - ``genre.csv``: the other half of the sentences, with columns ``text`` and ``label``.
-
-`attnprobe importance genre -d genre.csv` then says which of its heads matter.
 """
 
 import csv
 import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
@@ -28,30 +27,26 @@ BATCH = 16
 PACKAGE = files("attnprobe")
 
 
-def sentences() -> list[tuple[str, str]]:
-    """Give the sentences that ship with attnprobe, each with the name of the file that it lies in."""
-    found = []
-    for label in LABELS:
+def read_sentences() -> list[tuple[str, int]]:
+    """Read the sentences that ship with attnprobe, each with the number of its label."""
+    examples = []
+    for number, label in enumerate(LABELS):
         lines = (PACKAGE / "corpus" / "sentences" / f"{label}.txt").read_text(encoding="utf-8")
-        found += [(line, label) for line in lines.splitlines() if line.strip()]
-    return found
+        examples += [(line, number) for line in lines.splitlines() if line.strip()]
+    return examples
 
 
-def train(model: torch.nn.Module, tokenizer: Any, examples: list[tuple[str, str]], steps: int) -> None:
+def train(model: Any, tokenizer: Any, examples: Sequence[tuple[str, float]], steps: int = 60) -> None:
     """Run AdamW over random batches, with a learning rate that falls linearly to zero."""
-    ids = tokenizer([text for text, _ in examples], truncation=True, max_length=64)["input_ids"]
-    tokens = [torch.tensor(sequence) for sequence in ids]
-    classes = torch.tensor([LABELS.index(label) for _, label in examples])
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, steps)
     generator = torch.Generator().manual_seed(0)
     model.train()
     for _ in range(steps):
-        chosen = torch.randint(len(examples), (BATCH,), generator=generator)
-        ids = pad_sequence([tokens[place] for place in chosen], batch_first=True, padding_value=-1)
-        mask = (ids >= 0).long()
-        loss = model(input_ids=ids.clamp(min=0), attention_mask=mask, labels=classes[chosen]).loss
-        loss.backward()
+        places = torch.randint(len(examples), (BATCH,), generator=generator)
+        texts, labels = zip(*(examples[place] for place in places), strict=True)
+        inputs = tokenizer(list(texts), padding=True, truncation=True, max_length=64, return_tensors="pt")
+        model(**inputs, labels=torch.tensor(labels)).loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()
@@ -68,14 +63,15 @@ def main(folder: str = ".", *, steps: int = 60) -> None:
     tokenizer = AutoTokenizer.from_pretrained(demo)
     names = {"id2label": dict(enumerate(LABELS)), "label2id": {name: i for i, name in enumerate(LABELS)}}
     model = AutoModelForSequenceClassification.from_pretrained(demo, dtype=torch.float32, **names)
-    examples = sentences()
+    examples = read_sentences()
     train(model, tokenizer, examples[::2], steps)
-
     output = Path(folder)
     model.save_pretrained(output / "genre")
     tokenizer.save_pretrained(output / "genre")
     with (output / "genre.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("text", "label"), *examples[1::2]])
+        writer = csv.writer(file)
+        writer.writerow(("text", "label"))
+        writer.writerows((text, LABELS[number]) for text, number in examples[1::2])
     print(f"wrote {output / 'genre'} and {output / 'genre.csv'}")
 
 

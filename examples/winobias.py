@@ -41,7 +41,7 @@ def read_sentence(line: str) -> tuple[str, list[list[int]], list[list[int]]]:
 def convert(lines: Sequence[str], label: str) -> list[dict[str, Any]]:
     """Give the sentences that have a pronoun and two occupations to choose from, with their links."""
     sentences = [read_sentence(line) for line in lines if line.strip()]
-    known = {text[start:stop].lower() for text, _, found in sentences for start, stop in found}
+    known = {text[start:stop].lower() for text, _, occupations in sentences for start, stop in occupations}
     rows = []
     for text, pronouns, occupations in sentences:
         places = {text[start:stop].lower(): [start, stop] for start, stop in occupations}
@@ -68,6 +68,6 @@ def name_label(path: Path) -> str:
 
 if __name__ == "__main__":
     output, *files = map(Path, sys.argv[1:])
-    found = [row for file in files for row in convert(file.read_text().splitlines(), name_label(file))]
-    found = found if files else convert(SENTENCES.splitlines(), "pronoun")
-    output.write_text("".join(json.dumps(row) + "\n" for row in found))
+    rows = [row for file in files for row in convert(file.read_text().splitlines(), name_label(file))]
+    rows = rows if files else convert(SENTENCES.splitlines(), "pronoun")
+    output.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -1,6 +1,6 @@
 """The examples run as they are, and what they write can be read."""
 
-import importlib.util
+import importlib
 import json
 import os
 import re
@@ -31,11 +31,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 CORPUS = [document.text for document in read_embedded()][:24]
 
 
-def load_script(name="train_demo_encoder"):
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+load_script = importlib.import_module  # pytest has examples/ and docs/scripts/ on its path
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +47,7 @@ def test_a_few_steps_give_a_checkpoint(tmp_path):
     text.write_text("\n".join(document.text for document in read_embedded()), encoding="utf-8")
     output = tmp_path / "encoder"
     small = {"layers": 2, "heads": 2, "width": 16, "feed_forward": 16, "vocabulary": 300, "batch_tokens": 256}
-    load_script().main(text, output, steps=3, snapshots=2, **small)
+    load_script("train_demo").main(text, output, steps=3, snapshots=2, **small)
     assert json.loads((output / "training.json").read_text())["step"] == 3
     for folder in (output, output / "snapshots" / "step-2"):
         table = attnprobe.census(str(folder), ["The parcel came late."], statistics=["entropy"])
@@ -63,9 +59,9 @@ def test_a_statistic_of_ones_own(capsys):
     uniform = build_uniform_block(5)
     block = replace(uniform, observed=Observed(scores=torch.zeros(1, 1, 5, 5)))
     assert (script.above_mean(block) == 0).all()
-    one = torch.full((1, 1, 5, 5), -9.0)
-    one[..., 2] = 9.0
-    sure = AttentionBlock(one.softmax(-1), block.layout, observed=Observed(one))
+    scores = torch.full((1, 1, 5, 5), -9.0)
+    scores[..., 2] = 9.0
+    sure = AttentionBlock(scores.softmax(-1), block.layout, observed=Observed(scores))
     assert (script.above_mean(sure) > 0.99).all()
     script.main("demo")
     lines = capsys.readouterr().out.splitlines()
@@ -84,16 +80,16 @@ def test_a_classifier_that_anybody_can_train(trained):
 
 def test_prune_and_reload(trained, tmp_path, capsys, monkeypatch):
     """With the classifier that is trained already, and every third of the sentences."""
-    script, asked = load_script("prune_and_reload"), []
+    script, calls = load_script("prune_and_reload"), []
 
     def train(folder, *, steps):
-        asked.append((folder, steps))
+        calls.append((folder, steps))
         shutil.copytree(trained, folder, dirs_exist_ok=True)
         pandas.read_csv(trained / "genre.csv")[::3].to_csv(tmp_path / "genre.csv", index=False)
 
     monkeypatch.setattr(script.train_classifier, "main", train)
     script.main(str(tmp_path), steps=12)
-    assert asked == [(str(tmp_path), 12)]
+    assert calls == [(str(tmp_path), 12)]
     zeroed, smaller = (line for line in capsys.readouterr().out.splitlines() if line.startswith("half"))
     assert zeroed.split(":")[1].split(",")[0] == smaller.split(":")[1].split(",")[0]  # the same answers
     whole, cut = (attnprobe.load_pruned(tmp_path / name).num_parameters() for name in ("zeroed", "smaller"))
@@ -103,7 +99,8 @@ def test_prune_and_reload(trained, tmp_path, capsys, monkeypatch):
 def test_atom_maps(tmp_path):
     """Atoms lose their numbers, and links join those that had the same one."""
     script = load_script("atom_maps")
-    row = script.row_of("[CH3:1][OH:2].[nH:3]1[cH:4][Cl:5]>>[CH3:1][O-:2].[C@H:9]([nH:3]1)[Cl:5]", between="")
+    reaction = "[CH3:1][OH:2].[nH:3]1[cH:4][Cl:5]>>[CH3:1][O-:2].[C@H:9]([nH:3]1)[Cl:5]"
+    row = script.make_row(reaction, between="")
     assert row["text"] == "CO.[nH]1cCl>>C[O-].[C@H]([nH]1)Cl"
     joined = [
         (link["label"], *(row["text"][slice(*link[end])] for end in ("target", "source")))
@@ -112,25 +109,25 @@ def test_atom_maps(tmp_path):
     assert joined == [("C", "C", "C"), ("O", "O", "[O-]"), ("N", "[nH]", "[nH]"), ("Cl", "Cl", "Cl")]
     assert all(link["target"] < link["source"] for link in row["links"])
     script.main(str(tmp_path / "reactions.jsonl"))
-    found = attnprobe.links("demo", tmp_path / "reactions.jsonl", by="head", min_links=1)
+    table = attnprobe.links("demo", tmp_path / "reactions.jsonl", by="head", min_links=1)
     made = "".join(line.partition(">>")[2] for line in script.REACTIONS.splitlines())
     numbers = {"all": made.count(":"), "C": len(re.findall(r"\[[Cc](?!l)", made))}
     for label, number in numbers.items():
-        asked = found["n"][(found["label"] == label) & (found["direction"] == "source_to_target")]
-        assert (asked == number).all()
+        counts = table["n"][(table["label"] == label) & (table["direction"] == "source_to_target")]
+        assert (counts == number).all()
 
 
 def test_a_census_for_a_paper(tmp_path, capsys):
     texts, output = tmp_path / "texts.txt", tmp_path / "census.csv"
     texts.write_text("\n".join(CORPUS), encoding="utf-8")
     load_script("census_for_a_paper").main("demo", str(texts), str(output))
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     census = pandas.read_csv(output)
-    rows = [line for line in said.splitlines() if line.startswith(tuple("012345"))]
+    rows = [line for line in printed.splitlines() if line.startswith(tuple("012345"))]
     assert len(rows) == 6
     best = census.loc[census[["previous", "next"]].max(axis=1).idxmax()]
-    assert f"{int(best['layer'])}-{int(best['head'])} & ${best['previous']:.3f} \\pm" in said
-    assert said.startswith("\\begin{tabular}")
+    assert f"{int(best['layer'])}-{int(best['head'])} & ${best['previous']:.3f} \\pm" in printed
+    assert printed.startswith("\\begin{tabular}")
 
 
 def shell(script, *arguments, **environment):
@@ -150,8 +147,8 @@ def test_a_slurm_array(tmp_path):
     corpus.write_text("\n".join(CORPUS) + "\n", encoding="utf-8")
     for task in "13":
         shell("slurm_array.sh", "demo", corpus, folder, "3", SLURM_ARRAY_TASK_ID=task)
-    found = attnprobe.merge([folder / f"part{task}.csv" for task in "13"])
-    assert "Part 2 of 3 of corpus.txt is missing." in found.notes
+    two_of_three = attnprobe.merge([folder / f"part{task}.csv" for task in "13"])
+    assert "Part 2 of 3 of corpus.txt is missing." in two_of_three.notes
     shell("slurm_array.sh", "demo", corpus, folder, "3", SLURM_ARRAY_TASK_ID="2")
     merged = attnprobe.merge([folder / f"part{task}.csv" for task in "123"]).to_pandas()
     whole = whole_census(CORPUS)
@@ -175,9 +172,9 @@ def test_a_notebook(path):
     """It runs, and shows what it printed when it was last saved, figure by figure."""
     before = path.read_text(encoding="utf-8")
     after = outputs.executed(before)
-    shown, found = (outputs.printed(nbformat.reads(text, 4)) for text in (before, after))
+    shown, printed = (outputs.printed(nbformat.reads(text, 4)) for text in (before, after))
     assert shown
-    assert not outputs.differences(shown, found)
+    assert not outputs.differences(shown, printed)
 
 
 def test_winobias(tmp_path):
@@ -191,10 +188,10 @@ def test_winobias(tmp_path):
     path.write_text("\n".join(lines) + "\n")
     output = tmp_path / "links.jsonl"
     subprocess.run([sys.executable, EXAMPLES / "winobias.py", output, path], check=True)
-    found = [
+    words = [
         [document.text[span.start : span.stop] for span in (link.source, link.target, *link.candidates)]
         for document in read_documents(Source(str(output), annotated=True))
         for link in document.annotation.links
     ]
-    assert found == [["he", "welder", "welder", "pilot"], ["she", "pilot", "welder", "pilot"]]
+    assert words == [["he", "welder", "welder", "pilot"], ["she", "pilot", "welder", "pilot"]]
     assert "anti-stereotypical" in output.read_text()

@@ -15,7 +15,7 @@ def sample(example):
         return example
     lines = example.shown.splitlines()
     stop = lines[0].index(column) + len(column)
-    names, width = 16, 14  # as the example prints them
+    names, width = 15, 13  # as the example prints them
     shown = [line[:names] + line[stop - width : stop] for line in lines]
     return replace(example, code=f"{example.code} {column}", shown="".join(f"{line}\n" for line in shown))
 

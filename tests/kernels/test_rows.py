@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 from torch import Tensor
 
-from attnprobe.kernels.rows import RowSummary, log2, summarise_rows
+from attnprobe.kernels.rows import LazySummary, RowSummary, log2, summarise_rows
 
 NATS = 1e-6
 SHARE = 1e-6
@@ -34,7 +34,7 @@ def last_offset(p: Tensor) -> int:
     return p.shape[3] - p.shape[2]
 
 
-def agrees(summary: RowSummary, p: Tensor, offset: int):
+def agrees(summary: RowSummary | LazySummary, p: Tensor, offset: int):
     """Compare with numpy and scipy in float64, row by row."""
     exact, marks = p.double().numpy(), features(p).double().numpy()
     keys = p.shape[3]

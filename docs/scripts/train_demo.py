@@ -1,6 +1,6 @@
 """Train the small masked language model that ships with attnprobe as ``demo``.
 
-    python examples/train_demo_encoder.py english.txt.gz --output demo --threads 1
+    python docs/scripts/train_demo.py english.txt.gz --output demo --threads 1
 
 The text is a file with one paragraph a line, optionally gzipped. Every twentieth
 paragraph is held out. The tokenizer is a lower-casing WordPiece vocabulary; the model is
