@@ -112,9 +112,9 @@ def expected_of(folder, kept=None):
     samples, added = defaultdict(list), defaultdict(list)
     for maps, contributions in read_model(folder):
         for kind, layers in maps.items():
-            for layer, one in enumerate(layers):
-                where = None if kept is None else kept(one)
-                samples[kind, layer].append(centred_logits(one, where))
+            for layer, rows in enumerate(layers):
+                where = None if kept is None else kept(rows)
+                samples[kind, layer].append(centred_logits(rows, where))
                 each = contributions[kind][layer]
                 added[kind, layer].append(each if where is None else each[:, where])
     return samples, added

@@ -99,10 +99,10 @@ def test_a_label_of_one_document_has_no_head():
     """Which is noted where it is so of all labels; of a single layer."""
     (text, spans, links), *others = sentences(9, 0)
     rare = text, spans, [(*ends, "rare") for *ends, _ in links]
-    found = table(model(0, layers=1), [rare, *others], min_links=1)
-    heads = zip(found.data["relation"], found.data["head"], strict=True)
+    best = table(model(0, layers=1), [rare, *others], min_links=1)
+    heads = zip(best.data["relation"], best.data["head"], strict=True)
     assert {label for label, head in heads if head is None} == {"rare"}
-    assert not any("lie in one fold" in note for note in found.notes)
+    assert not any("lie in one fold" in note for note in best.notes)
     assert any("lie in one fold" in note for note in table(model(0), [rare], min_links=1).notes)
 
 
