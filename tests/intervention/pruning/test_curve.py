@@ -85,11 +85,11 @@ class Listener(SilentProgress):
 
 
 @pytest.fixture
-def by_hand(checkpoint, cut_by_hand, inputs_of):
+def by_hand(checkpoint, scale_heads, inputs_of):
     """Give each text's logits with the first heads of an order cut out, and the right classes."""
 
     def logits(documents, order, removed):
-        model = cut_by_hand(checkpoint.model, mask_heads(SHAPE, np.asarray(order), removed))
+        model = scale_heads(checkpoint.model, mask_heads(SHAPE, np.asarray(order), removed))
         with torch.no_grad():
             found = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in documents]
         return torch.stack(found), torch.tensor([text.label for text in documents])
@@ -126,7 +126,7 @@ class TestWalk:
         asked, draw = [], np.random.default_rng(0)
         base = draw.random(200)
 
-        def run(bench, cuts, needs, name, untouched=None):
+        def run(data, cuts, needs, name, untouched=None):
             assert (untouched is None) == (not asked)
             outcomes = []
             for cut in cuts:
@@ -135,8 +135,8 @@ class TestWalk:
             return AblationRun({metric.name: base}, [outcomes])
 
         monkeypatch.setattr("attnprobe.intervention.pruning.curve.run_trials", run)
-        bench = SimpleNamespace(model=SimpleNamespace(shape=(heads, 1)), documents=np.arange(200))
-        order, model = draw.permutation(heads), MaskedModel(bench, metric)
+        data = SimpleNamespace(model=SimpleNamespace(shape=(heads, 1)), documents=np.arange(200))
+        order, model = draw.permutation(heads), MaskedModel(data, metric)
         numbers, within = walk_within(model, order, plan_steps(heads, 0.1), margin)
         assert numbers == sorted({0, *asked})
         assert len(asked) == len(set(asked))

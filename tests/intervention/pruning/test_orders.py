@@ -17,19 +17,19 @@ SHAPE = (3, 4)
 
 
 @pytest.fixture
-def bench(headed, documents, benched):
+def data(headed, documents, task_data):
     """Set the tiny BERT classifier on its texts."""
-    with benched(headed("bert", "classification"), documents("classification")) as found:
+    with task_data(headed("bert", "classification"), documents("classification")) as found:
         yield found
 
 
 @pytest.fixture
-def importance(bench):
+def importance(data):
     """Measure the importance of heads for the loss."""
 
     def measure(criterion, open_heads=None):
-        metric = build_metric("loss", bench, 42)
-        return measure_importance(criterion, bench, metric, open_heads)
+        metric = build_metric("loss", data, 42)
+        return measure_importance(criterion, data, metric, open_heads)
 
     return measure
 
