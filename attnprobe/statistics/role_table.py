@@ -116,26 +116,27 @@ class RoleEvidence:
 def decide_roles(
     evidence: RoleEvidence, thresholds: Mapping[str, float], by_links: Sequence[list[Role]]
 ) -> list[list[Role]]:
-    """Give the roles of each head, the one that names it first; ``by_links`` are those by gold links.
+    """Decide the roles of each head, the naming one first; ``by_links`` are roles by gold links.
 
-    A role holds if the interval of a measure lies beyond its threshold, which the table shows of the first.
-    Intervals hold for all heads together with 95 % (Student's t over documents, Bonferroni). Thresholds are
-    on what lies beyond uniform attention to the same keys, since a mass depends on the length of a text.
+    A role holds if the interval of its measure lies beyond its threshold; the table shows both for the first
+    role. Intervals are 95 % for all heads together (Student's t over documents, Bonferroni). Thresholds are
+    for attention beyond uniform attention to the same keys, since a sum of attention depends on the length of
+    a text.
 
-    - previous, next, self, offset: for ``positional`` of the queries, the most attended token is at that one
-      offset, and still is with the tokens shuffled; and the head is not broad.
-    - delimiter: ``delimiter`` is on special tokens, or on punctuation; and of the attention to one such token
-      and one other, ``preference`` goes to the first.
-    - rare words: for ``rare`` of the queries beyond chance, the most attended token is the rarest, rare
-      tokens get more than their share, and the head is not broad.
+    - previous, next, self, offset: for a share ``positional`` of the queries, the most attended token is at
+      that offset, also with shuffled tokens; and the head is not broad.
+    - delimiter: a share ``delimiter`` goes to special tokens, or to punctuation; and of the attention to one
+      such token and one other, ``preference`` goes to the first.
+    - rare words: for a share ``rare`` of the queries beyond chance, the most attended token is the rarest,
+      rare tokens get more than their share, and the head is not broad.
     - syntactic, coreference, links: see ``role_table.find_known_relations``.
-    - induction, duplicate: the score on random tokens, repeated, is ``induction`` or ``duplicate``.
-    - broad: rows are as broad as ``broad`` of the keys in sight.
-    - block: of two texts, ``block`` is within the query's own.
-    - aligns: from decoder to encoder, for ``aligns`` of the queries beyond chance, the most attended token is
-      at the same relative place; and the head is not broad.
-    - sink: of a text that begins with no special token, what ``delimiter`` is of special tokens, with
-      ``sink`` of the attention on the first token.
+    - induction, duplicate: the score on repeated random tokens is ``induction`` or ``duplicate``.
+    - broad: ``effective_share`` is ``broad``.
+    - block: of two texts, a share ``block`` stays within the query's own.
+    - aligns: from decoder to encoder, for a share ``aligns`` of the queries beyond chance, the most attended
+      token is at the same relative place; and the head is not broad.
+    - sink: in a text that begins with no special token, as for ``delimiter``, with a share ``sink`` on the
+      first token.
 
     References:
         Voita et al. (2019), sections 5.1 to 5.3; Clark et al. (2019); Kovaleva et al. (2019);
@@ -163,13 +164,13 @@ def _describe(name: str, measure: str, value: float, error: float, threshold: fl
 
 
 def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> list[str | None]:
-    """Name the pattern of each head's maps; None where nothing was measured, or on one document alone.
+    """Name the pattern of each head's maps; None without measurements, or for a single document.
 
-    It is the first of these that holds by the whole interval, beyond uniform attention:
+    It is the first of these whose whole interval holds, beyond uniform attention:
 
-    - vertical: ``pattern`` or more lies on special tokens and on the first token.
-    - diagonal: ``pattern`` or more lies on the token itself and on its neighbours.
-    - vertical+diagonal: ``pattern`` or more lies on either, and more than 0 on each.
+    - vertical: ``pattern`` or more goes to special tokens and to the first token.
+    - diagonal: ``pattern`` or more goes to the token itself and to its neighbours.
+    - vertical+diagonal: ``pattern`` or more goes to either, and more than 0 to each.
     - block: ``block`` or more stays within one of two texts.
     - heterogeneous: none of these.
 
@@ -185,12 +186,12 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
 
 
 def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: float) -> list[list[Role]]:
-    """Give the relations of which each head finds more than the best simple rule, head by head.
+    """List the relations that each head finds better than the best simple rule.
 
-    The rule is the one that finds most links over all documents, as in ``syntax``. The interval of the
-    difference over blocks of documents has to lie beyond ``gain`` (Student's t), for all heads and relations
-    together with 95 % (Bonferroni), and to be above 0 by signs over blocks (``sign_flip``). Relations of
-    fewer than 20 links are not tried. The role with the largest gain comes first.
+    The rule is the best over all documents, as in ``syntax``. The interval of the difference, over blocks of
+    documents, must lie beyond ``gain`` (Student's t, 95 % for all heads and relations together, Bonferroni),
+    and the difference must be above 0 by a sign-flip test (``sign_flip``). Relations with fewer than 20 links
+    are not tried. The role with the largest gain comes first.
 
     References:
         Voita et al. (2019), section 5.2.

@@ -1,8 +1,12 @@
 """Lists of names, and roles with the marks that stand for them in a picture."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import product
 from typing import NamedTuple
+
+from attnprobe.table.cells import clean
 
 
 def join_names(names: Sequence[str], most: int = 8) -> str:
@@ -16,6 +20,16 @@ def join_names(names: Sequence[str], most: int = 8) -> str:
         named.append(f"{more} more")
     *first, last = named
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def name_nearest(name: str, known: Iterable[str]) -> str:
+    """Name the known word whose spelling is nearest, for the end of an error; empty if none is near.
+
+    >>> name_nearest("entropi", ["entropy", "next"])
+    '; the nearest is entropy'
+    """
+    near = get_close_matches(name, list(known), 1)
+    return f"; the nearest is {clean(near[0])}" if near else ""
 
 
 #: The role of a head that has none.
@@ -54,6 +68,18 @@ def find_role_kind(role: str) -> str:
     """Find the kind of a role: "offset" of "offset -2"; "links" of "atom-map: C", by links of one's own."""
     known = (kind for kind in ROLE_MARKS if role == kind or role.startswith((f"{kind}:", f"{kind} ")))
     return next(known, "links" if ": " in role else MIXED)
+
+
+def title_roles(kinds: Iterable[str]) -> dict[str, str]:
+    """Title the kinds of roles that occur, for a legend: with its letter, and how many heads have it.
+
+    >>> title_roles(["next", "mixed", "next"])
+    {'next': 'N  next (2)', 'mixed': '.  mixed (1)'}
+    """
+    counts = Counter(kinds)
+    return {
+        kind: f"{mark.letter}  {kind} ({counts[kind]})" for kind, mark in ROLE_MARKS.items() if counts[kind]
+    }
 
 
 #: The single offsets of ``profile`` end here on either side of a text, and in each direction of an image.

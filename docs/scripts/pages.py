@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -35,17 +36,36 @@ def statistics() -> str:
     """Define every number about where heads look, from the docstrings of the statistics."""
     from attnprobe.statistics.registry import all_statistics, families
 
-    lines = [line for family in families() for line in _family(family, all_statistics().values())]
+    lines, defined = [], {}
+    for family in families():
+        lines.append(f"### {family.name}: {family.title}\n")
+        for name, definition in _definitions().items():
+            statistic = all_statistics()[name]
+            if statistic.family == family:
+                lines.append(f"#### `{name}`\n")
+                lines.append(f"*{statistic.title}* · unit: {statistic.unit} · {_ROWS[statistic.rows]}\n")
+                lines.append(f"{_refer(definition, defined)}\n")
+                defined[name] = definition
     return "\n".join(lines)
 
 
-def _family(family: Any, statistics: Iterable[Any]) -> Iterator[str]:
-    yield f"### {family.name}: {family.title}\n"
-    for statistic in statistics:
-        if statistic.family == family:
-            yield f"#### `{statistic.name}`\n"
-            yield f"*{statistic.title}* · unit: {statistic.unit} · {_ROWS[statistic.rows]}\n"
-            yield f"{prose(statistic.definition)}\n"
+@cache
+def _definitions() -> dict[str, str]:
+    from attnprobe.statistics.registry import all_statistics
+
+    return {name: prose(statistic.definition) for name, statistic in all_statistics().items()}
+
+
+def _refer(definition: str, defined: Mapping[str, str]) -> str:
+    """Name the statistic before whose whole definition is a part of this one, in place of that part."""
+    paragraphs = definition.split("\n\n")
+    parts = {name: text.split("\n\n") for name, text in defined.items()}
+    bases = [name for name, part in parts.items() if {*part} <= {*paragraphs}]
+    if not bases:
+        return definition
+    base = max(bases, key=lambda name: len(parts[name]))
+    rest = [paragraph for paragraph in paragraphs if paragraph not in parts[base]]
+    return "\n\n".join([f"As [`{base}`](#{base}){', and:' if rest else '.'}", *rest])
 
 
 def interventions() -> str:
@@ -72,8 +92,7 @@ def _by_column(commands: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     for command, columns in commands.items():
         yield f"### {command}\n"
         for names, home in columns.items():
-            heading = re.sub(r"(?<![\w-])[\w-]+(?=,|$)", r"`\g<0>`", names)
-            yield f"#### {heading}\n\n{prose(inspect.getdoc(_at(home)) or '')}\n"
+            yield f"#### {names}\n\n{_refer(prose(inspect.getdoc(_at(home)) or ''), _definitions())}\n"
 
 
 def objectives() -> str:

@@ -27,7 +27,7 @@ def drawn(batch=2, heads=5, queries=37, keys=21, *, causal=False, seed=0):
     asks = generator.random((batch, queries)) < 0.7
     sinks = np.zeros((batch, keys), bool)
     sinks[:, 0] = True
-    sinks[1:, -3:-1] = True
+    sinks[0, -3:-1] = True  # most in the first text
     return scores, seen, asks, sinks
 
 
