@@ -147,9 +147,9 @@ def test_documents_without_a_label(bound: Any, listener: Any):
         bound("classification", texts[::2]).__enter__()
 
 
-def test_texts_of_one_token_predict_none(headed: Headed, sessions: Sessions, tiny: Any):
+def test_texts_of_one_token_predict_none(headed: Headed, task_session: Any, tiny: Any):
     checkpoint = replace(headed("gpt2", "causal-lm"), tokenizer=tiny("bert-unframed")[1])
-    session = sessions(checkpoint, TaskOptions("causal-lm"), CorpusOptions())
+    session = task_session(checkpoint, TaskOptions("causal-lm"))
     with pytest.raises(AttnprobeError, match="needs 2 tokens or more"):
         session.bind(session.choose(Gold.NONE), [Document("dog")], Run()).__enter__()
 
