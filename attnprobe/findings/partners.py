@@ -135,9 +135,9 @@ def find_namesakes(shared: SharedHeads) -> Places:
 
 
 def find_nearest(shared: SharedHeads, distances: Floats) -> Places:
-    """Find the partner with the least divergence; of equal ones, the one of the same number.
+    """Find the head with the least divergence; of a tie, the one with the same number.
 
-    ``distances`` is (head, other head), NaN where a pair has no divergence.
+    ``distances`` is (head, other head), NaN for a pair without a divergence.
     """
     distances = np.where(np.isnan(distances), np.inf, distances)
     least, nearest, namesake = distances.min(1), distances.argmin(1), find_namesakes(shared)
@@ -147,11 +147,11 @@ def find_nearest(shared: SharedHeads, distances: Floats) -> Places:
 
 
 def match_heads(shared: SharedHeads, distances: Floats, within: Within) -> Places:
-    """Assign partners one to one, so that the sum of their distances is the least.
+    """Assign heads to heads one to one, with the least total distance.
 
-    Within ``layer``, partners are in the layer of the same number; within ``model``, in any layer. If one
-    model has more heads, the surplus has no partner. Distances (head, other head) are below 1, as divergences
-    and 1 - CKA are, and NaN for removed heads.
+    Within ``layer``, heads are assigned to heads of the layer with the same number; within ``model``, to
+    heads of any layer. If one side has more heads, its surplus heads have no partner. Distances (head, other
+    head) are below 1, as divergences and 1 - CKA are; NaN for removed heads.
 
     References:
         Kuhn (1955), The Hungarian method for the assignment problem.

@@ -24,14 +24,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ScoreDeltas:
-    """The scores under every mask, and their differences from that of the untouched model, (mask,).
+    """Scores under every mask, and their differences from the score of the whole model, (mask,).
 
-    Errors and p are those of ``Score``, paired over the same examples. p is how likely a difference as large
-    in either direction is if the heads did not matter; NaN where there is no sensible null hypothesis.
+    Errors and p are those of ``Score``, paired over the same examples. p is two-sided, for the null
+    hypothesis that the heads do not matter; NaN if there is no sensible null hypothesis.
 
-    Where heads are replaced at random, a mask has several draws. Its score is the mean over draws, and so is
-    what each example adds to it, ``added`` (example, mask). The spread of that over examples holds the
-    scatter of the draws too.
+    If heads are replaced at random, a mask has several draws. Its score is the mean over draws, and so is the
+    contribution of each example, ``added`` (example, mask), whose spread includes that of the draws.
     """
 
     scores: Estimate
@@ -56,13 +55,12 @@ class ScoreDeltas:
 
 
 def measure_moves(score: Score, run: AblationRun) -> Estimate:
-    """Measure how much the score of an example changes where heads are off, in either direction, (mask,).
+    """Measure how much the score of an example changes without heads, in either direction, (mask,).
 
         moved_h = mean over examples of |score without h - score with all heads|
 
-    Effects of opposite signs on different examples cancel in the mean change of the score; here they add up,
-    so it is no smaller than the size of that change. Of several draws, it is the mean. Errors are over
-    documents.
+    Opposite effects on different examples cancel in the mean change of the score, but not here, so ``moved``
+    is at least as large. Over several draws, it is the mean. Errors are over documents.
     """
     whole = score.pseudovalues(run.untouched)
     sizes = [[np.abs(score.pseudovalues(mask) - whole) for mask in draw] for draw in run.draws]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
+from attnprobe.errors import UsageError
 from attnprobe.intervention.objectives.embeddings import RelatedTexts
 from attnprobe.intervention.objectives.objective import Answer, check_finite
 from attnprobe.intervention.request import Method
@@ -145,18 +146,17 @@ def sum_derivatives(
 
 
 def gradient_importance(data: TaskData, open_heads: HeadMask | None = None) -> Attributions:
-    """Average the derivative of each example's loss by each gate: its size, itself, and its square.
+    """Average the derivative of each example's loss by each gate: its absolute value, itself, its square.
 
         g_h(x) = d L(x) / d xi_h
         importance = mean over examples x of |g_h(x)|
         gradient_signed = mean of g_h(x)
         fisher = mean of g_h(x)^2
 
-    Where an example is about several texts (``similarity``, ``triplet``, ``retrieval``), the mean is over
-    texts x, and L(x) is the share of the text in the mean loss: see ``RelatedTexts``. Where
-    ``gradient_signed`` is positive, the mean loss rises with the gate: the head harms. It cancels over
-    examples, so heads are not to be ordered by it. For ``representation`` the loss has a random direction,
-    so its sign says nothing.
+    If an example has several texts (``similarity``, ``triplet``, ``retrieval``), the mean is over texts x,
+    and L(x) is the share of the text in the mean loss: see ``RelatedTexts``. If ``gradient_signed`` is
+    positive, the mean loss rises with the gate: the head hurts. Opposite signs cancel over examples, so don't
+    order heads by it. For ``representation`` the loss has a random direction, so its sign says nothing.
 
     Unit: that of the loss, and of its square for ``fisher``. Limits: 0 for a head whose gate changes nothing;
     |gradient_signed| <= importance <= sqrt(fisher).
@@ -175,12 +175,12 @@ def head_relevance(data: TaskData, open_heads: HeadMask | None = None) -> Attrib
     relevance_share = relevance_abs / sum of relevance_abs over the heads of the layer,
 
     for a gate xi_h = 1 on the output of the head, where d~ is the gradient under the rules of
-    ``attnprobe.model.relevance``. What is explained, z, is as a rule the logit of the prediction less that of
-    the runner-up, and a head of positive R speaks for the prediction; of a regression, z is the number.
-    Relevance is conserved but for the share of biases, so R has one unit in all layers. The heads of a layer
-    don't sum to z, which also passes around them.
+    ``attnprobe.model.relevance``. z is usually the logit of the prediction less that of the runner-up, and a
+    head with positive R supports the prediction; in a regression, z is the predicted number. Relevance is
+    conserved but for the share of biases, so R has the same unit in all layers. The heads of a layer don't
+    sum to z, part of which bypasses them.
 
-    Unit: that of z, as a rule logits. Limits: 0 for a head that gives nothing.
+    Unit: that of z, usually logits. Limits: 0 for a head that gives nothing.
 
     References:
         Voita, Talbot, Moiseev, Sennrich and Titov (2019), Analyzing multi-head self-attention, section 4.
@@ -188,7 +188,8 @@ def head_relevance(data: TaskData, open_heads: HeadMask | None = None) -> Attrib
     """
 
     def explain(answer: Answer) -> Tensor:
-        assert answer.margin is not None  # every objective gives one where nothing is generated
+        if answer.margin is None:
+            raise UsageError(f"{data.objective.name} has no margin to explain; choose another --method.")
         return answer.margin()
 
     return sum_derivatives(data, explain, "relevance", open_heads, rules=Relevance)
@@ -207,13 +208,13 @@ def integrate_gradients(
 
         A_h(x) = integral from 0 to 1 of d L(x) / d xi_h at xi_k = t for all heads k of the layer, over t
 
-    with the gates of all other layers open. So the heads of a layer add up to the change of the loss by the
-    layer, up to the error of the quadrature:
+    with the gates of all other layers open. So the heads of a layer add up to the effect of the layer on the
+    loss, up to the error of the quadrature:
 
         sum_h A_h(x) = L(x) - L(x) without the layer's heads
 
-    ``ig`` is the mean of A over examples, ``ig_abs`` that of |A|. A head of positive ``ig`` raises the loss:
-    it harms. The integral is a Gauss-Legendre sum. Heads that are not open stay closed along the line.
+    ``ig`` is the mean of A over examples, ``ig_abs`` that of |A|. A head with positive ``ig`` raises the
+    loss: it hurts. The integral is a Gauss-Legendre sum. Pruned heads stay closed along the line.
 
     Unit: that of the loss. Limits: 0 for a head that gives nothing.
 

@@ -165,9 +165,9 @@ def replace_by_examples(data: TaskData, draws: int, seed: int) -> Replacing:
     """Replace the output of a head by its output in another example, at the same position.
 
     The other example is drawn at random, the same one for all heads, from the examples of other documents
-    that have as many tokens; if there are fewer than 8, from the 8 nearest in length. The last special token
-    takes the output at the last special token. Positions beyond the end of a shorter example go on from its
-    first ordinary token.
+    with the same number of tokens; if there are fewer than 8, from the 8 nearest in length. The last special
+    token takes the output at the last special token. Positions beyond the end of a shorter example start
+    again at its first ordinary token.
 
     References:
         Chan et al. (2022), Causal scrubbing; Zhang and Nanda (2024), Towards best practices of activation

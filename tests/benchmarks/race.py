@@ -33,7 +33,7 @@ from attnprobe.intervention.trials import mask_each_head, run_trials
 from attnprobe.model.check.gates import Gating
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.contrasts import Readout
-from attnprobe.run.corpus import BATCH_TOKENS_ACCELERATOR, BATCH_TOKENS_CPU, Corpus
+from attnprobe.run.corpus import BATCH_TOKENS_ACCELERATOR, Corpus
 from attnprobe.run.passes import Run
 from attnprobe.statistics import Statistic, census_statistics, select_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
@@ -138,7 +138,7 @@ def _intervene(course: Course, *, repetitions: int) -> Iterator[Figure]:
         Gating(True, ""),
         "classification",
     )
-    texts = course.draw(256 if DEVICE.type == "cpu" else 8 * BATCH_TOKENS_CPU, pairs=True)
+    texts = course.draw(256 if DEVICE.type == "cpu" else BATCH_TOKENS_ACCELERATOR // 2, pairs=True)
     corpus = Corpus(texts, Reading(), len(texts.documents), 0)
     data = TaskData(task, corpus, Classification(task.checkpoint, corpus), Run())
     readouts = [Readout(answer=0, other=1)] * len(texts.documents)
