@@ -12,6 +12,7 @@ import pandas
 import pytest
 import seeing_models
 
+from attnprobe.corpus import media
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import Picture, read_image
 from attnprobe.corpus.open import open_anything
@@ -106,6 +107,12 @@ def test_refused(cell: Any, says: str, tmp_path: Path):
     path = write_lines(tmp_path, [cell], ["a"], "shown")
     with pytest.raises(AttnprobeError, match=says):
         [document.image.read() for document in read(path, image_column="shown") if document.image]
+
+
+def test_a_file_larger_than_any_image_is_not_read(pairs: Pairs, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(media, "_LARGEST", 99)
+    with pytest.raises(AttnprobeError, match="has more than"):
+        Picture("row 1", pairs[0][0]).read()
 
 
 def test_a_program_ends_in_one_sentence():

@@ -10,6 +10,7 @@ import torch
 from transformers import BertForSequenceClassification
 
 import attnprobe
+from attnprobe.model.borrowing import borrow
 
 TEXTS = ["the river bank was slow", "a bird ran over the red house", "stone", "the dog and the cat"]
 LABELS = [0, 1, 0, 1]
@@ -75,6 +76,14 @@ class TestTraining:
             found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
             assert torch.is_autocast_enabled("cpu")
         np.testing.assert_array_equal(found, expected)
+
+
+def test_random_numbers_that_are_drawn_meanwhile(tiny):
+    """No measurement draws of torch today, but models of others may."""
+    before = torch.get_rng_state()
+    with borrow([tiny("bert")[0]]):
+        torch.rand(3)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_random_numbers_of_a_named_model():
