@@ -11,6 +11,7 @@ from transformers import BertForSequenceClassification
 
 import attnprobe
 from attnprobe.model.borrowing import borrow
+from attnprobe.model.load import load_checkpoint
 
 TEXTS = ["the river bank was slow", "a bird ran over the red house", "stone", "the dog and the cat"]
 LABELS = [0, 1, 0, 1]
@@ -86,9 +87,11 @@ def test_random_numbers_that_are_drawn_meanwhile(tiny):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_random_numbers_of_a_named_model():
+def test_random_numbers_of_a_named_model(saved):
     torch.manual_seed(3)
     before = torch.get_rng_state()
+    load_checkpoint(str(saved("bert")))
+    assert torch.equal(torch.get_rng_state(), before)
     attnprobe.importance("demo", TEXTS[:2])
     assert torch.equal(torch.get_rng_state(), before)
 
