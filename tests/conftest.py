@@ -579,13 +579,13 @@ def package_copy(tmp_path: Path) -> tuple[Path, Callable[..., str]]:
     home = Path(attnprobe.__file__).parent
     shutil.copytree(home, copied, ignore=shutil.ignore_patterns("__pycache__"))
 
-    def run(*words: str) -> str:
+    def run(*words: str, code: int = 0) -> str:
         program = f"import sys; from attnprobe.cli.app import run; sys.exit(run({list(words)!r}))"
         done = subprocess.run(
             [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300,
             env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin", "COLUMNS": "900"}, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == code, done.stderr
+        return done.stderr if code else done.stdout
 
     return copied, run

@@ -11,7 +11,7 @@ from attnprobe.attention.kinds import NOTHING, Observed
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.kernels.pairs import pairwise_divergence
-from attnprobe.kernels.rows import RowSummary, summarise_rows
+from attnprobe.kernels.rows import LazySummary, RowSummary, summarise_rows
 
 
 def factor_projection(projection: Tensor) -> Tensor:
@@ -105,8 +105,8 @@ class AttentionBlock:
         return self.weighted
 
     @cached_property
-    def summary(self) -> RowSummary:
-        """Entropy, maximum, argmax, distance and masses of every row, in one pass."""
+    def summary(self) -> RowSummary | LazySummary:
+        """Entropy, maximum, argmax, distance and masses of every row, in one pass where it is compiled."""
         return summarise_rows(self.probabilities, self.layout.keys.indicators, self.offset)
 
     @cached_property
@@ -180,9 +180,9 @@ class AttentionBlock:
         return replace(self, probabilities=left / left.sum(-1, keepdim=True), observed=observed)
 
     def by_norm(self, lengths: Tensor) -> "AttentionBlock":
-        """Weight each row by what its keys carry, and renormalise it: p_ij ||W_O,h v_j|| over its sum.
+        """Weight each row by its keys' vector norms, and renormalise it: p_ij ||W_O,h v_j|| over its sum.
 
-        Rows that carry nothing, as those of a zeroed head, become NaN. ``lengths`` are the norms of
+        Rows with sum 0, such as those of a zeroed head, become NaN. ``lengths`` are the norms from
         ``measure_lengths``, (batch, head, key).
 
         Source: Kobayashi et al. (2020), Attention is not only a weight, section 3.

@@ -87,9 +87,9 @@ def _choose_destination(command: Command, given: Given) -> tuple[Path | None, st
     if output is not None:
         reads = list_inputs(command, given)
         files = [Path(name) for name in reads if name != _STREAM]
-        destination.check_apart(output, files, standard_input=_STREAM in reads)
+        destination.check_not_read(output, files, standard_input=_STREAM in reads)
         if given.get("resume") is not None:
-            destination.check_apart_from_state(output, given["resume"])
+            destination.check_not_state(output, given["resume"])
         if given.get("save") is not None:
             destination.check_outside(output, given["save"], "-o")
     if command.name not in _PAGES:
@@ -206,9 +206,9 @@ def _emit_page(page: Any, path: Path | None, format: str, given: Given) -> None:
         if path is not None:
             _print_written(page.save(path, overwrite=given["overwrite"]), given)
         elif format == "html":
-            _print_written(_open_browser(page.rendered(format)), given)
+            _print_written(_open_browser(page.render(format)), given)
         else:
-            streams.write(page.rendered(format))
+            streams.write(page.render(format))
     except Exception as error:
         if "save_tables" not in given:
             raise

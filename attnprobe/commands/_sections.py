@@ -107,7 +107,8 @@ class Sections:
 
     def describe(self) -> str:
         """Describe all that the numbers depend on, by a hash."""
-        from attnprobe.model.locate import hash_file, locate
+        from attnprobe.model.folders import hash_file
+        from attnprobe.model.locate import locate
 
         options, free = self.options, {*FREE, *OF_GOLD.values()}
         sources = [open_to_replay(self.texts, options, self.labels, find_labels=True)[1]]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
 from attnprobe.errors import UsageError
 from attnprobe.intervention.pruning.criterion import Criterion
-from attnprobe.model.locate import check_free
+from attnprobe.model.folders import check_free
 from attnprobe.options import (
     CauseOptions,
     LabelsArgument,

@@ -13,7 +13,7 @@ from attnprobe.errors import UsageError
 from attnprobe.options import LoadedOptions, ModelArgument, Saying, output_option, path_option, text_option
 from attnprobe.registry import Option, command, split_names
 from attnprobe.reports.charts.kinds import PictureKind
-from attnprobe.reports.theme import ThemeName, check_theme, parse_width
+from attnprobe.reports.theme import ThemeName, parse_width
 from attnprobe.session.session import open_call
 from attnprobe.table.formats import READABLE, either
 from attnprobe.table.table import HeadTable
@@ -147,7 +147,6 @@ def view(
         raise UsageError("--role names a head, and so does --layer; leave out one.")
     if role is not None and census is None:
         raise UsageError("--role needs a --census that names roles: a table that `attnprobe roles` wrote.")
-    check_theme(theme)
     pixels = parse_width(width)
     tables = [] if census is None else read_notes(census)
     if text == "-":

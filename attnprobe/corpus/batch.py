@@ -1,4 +1,4 @@
-"""A batch: what a model is given, what is known about its tokens, and what reads it from a corpus."""
+"""A batch: a model's inputs, the features of their tokens, and the reader that takes it from a corpus."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -17,29 +17,29 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import Modalities, TokenAnnotation, TokenFeatures
 from attnprobe.corpus.document import Label
-from attnprobe.corpus.store import SequenceStore, shuffle_tokens
+from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokenizer import Rarity, TokenKinds
 from attnprobe.errors import DataError
 from attnprobe.sums.documents import in_second_half
 
 Ints = NDArray[np.int64]
-#: Those of each sequence of a batch; none where nobody gave any.
+#: The annotation of each sequence of a batch; empty where nothing is annotated.
 AnnotationsOf = tuple[TokenAnnotation | None, ...]
 
 
 def name_clusters(names: Ints, *keys: NDArray[np.integer]) -> Ints:
-    """Give the name of each sequence's document, or -1 where no other sequence agrees with it in all keys."""
+    """Keep the name of each sequence's document; -1 where no other sequence has the same keys."""
     _, place, count = np.unique(np.stack(keys), axis=1, return_inverse=True, return_counts=True)
     return np.where(count[place.ravel()] > 1, names, -1)
 
 
 @dataclass(frozen=True)
 class Groups:
-    """The groups of documents that sequences count in, each as if the others were not there."""
+    """The groups of documents, such as genres, that sequences count in."""
 
-    names: Sequence[str]  # of the groups of the corpus
-    of: NDArray[np.integer]  # the group of each sequence, by its place among the names (sequence,)
-    clusters: Ints  # names the document of each, or -1 if it has no other sequence in its group
+    names: Sequence[str]  # of all groups of the corpus
+    of: NDArray[np.integer]  # the group of each sequence, by its place in ``names``
+    clusters: Ints  # the name of each sequence's document; -1 where it has no other sequence in its group
 
     def parts(self) -> Iterator[tuple[str, NDArray[np.intp]]]:
         for place in map(int, np.unique(self.of)):
@@ -48,24 +48,24 @@ class Groups:
 
 @dataclass(frozen=True)
 class TokenisedTexts:
-    """Texts in a store, and what is known about their tokens."""
+    """Texts in a store, and the kinds and frequencies of their tokens."""
 
     store: SequenceStore
     kinds: TokenKinds
     rarity: Rarity
     content_only: bool = False
-    echoes: bool = False  # whether a decoder reads the encoder's text, one place later
-    seed: int | None = None  # draws the order of ordinary tokens, where they are shuffled
-    placeholder: int | None = None  # the id of the tokens that stand for an image, where texts have one
-    joined: bool = False  # whether the tokens of an image see each other
-    queries: str | None = None  # which tokens count as queries: "image", "text", or None for all
+    echoes: bool = False  # a decoder reads the encoder's text, one place later
+    seed: int | None = None  # by which ordinary tokens are shuffled; None leaves them in order
+    placeholder: int | None = None  # the id of the tokens of an image, where texts have one
+    joined: bool = False  # the tokens of an image see each other
+    queries: str | None = None  # the tokens that count as queries: "image", "text", or None for all
 
     def ids(self, members: Ints) -> NDArray[np.int32]:
         """Read equally long sequences, (batch, position)."""
         ids = np.stack([self.store.ids(int(member)) for member in members])
         if self.seed is None:
             return ids
-        special = self.kinds.special(ids)  # these stay where they are
+        special = self.kinds.special(ids)  # which stay in their places
         parts = self.kinds.separator(ids).cumsum(1) + self.are_second(members, ids.shape[1])
         rows = zip(ids, special, parts, strict=True)
         return np.stack([shuffle_tokens(row, fixed, part, self.seed) for row, fixed, part in rows])
@@ -76,14 +76,14 @@ class TokenisedTexts:
         return (seconds > 0) & (np.arange(length) >= seconds)
 
     def annotations(self, members: Ints) -> tuple[AnnotationsOf, AnnotationsOf]:
-        """Read words and gold links of sequences, and between them and an encoder's; none once shuffled."""
+        """Read the annotations of sequences, and those across to an encoder's; none of shuffled tokens."""
         if not self.store.annotated or self.seed is not None:
             return (), ()
         inside, crossed = zip(*(self.store.annotations(int(member)) for member in members), strict=True)
         return inside, crossed
 
     def features(self, ids: NDArray[np.int32]) -> TokenFeatures:
-        """Look up what is known about token ids (batch, position)."""
+        """Look up the features of token ids (batch, position)."""
         image = ids == (-1 if self.placeholder is None else self.placeholder)
         first = self.kinds.first(ids)
         mixed = self.placeholder is not None  # then all special tokens are separators
@@ -116,19 +116,46 @@ def find_sight(image: Tensor) -> Tensor:
     return place.masked_fill(goes_on, length).flip(1).cummin(1).values.flip(1)
 
 
+def replace_repeated(
+    ids: NDArray[np.integer], special: NDArray[np.bool_], ordinary: NDArray[np.int64]
+) -> NDArray[np.integer]:
+    """Replace each token that occurred before in a sequence by an ``ordinary`` one that does not occur."""
+    again = np.ones(len(ids), bool)
+    again[np.unique(ids, return_index=True)[1]] = False
+    places = np.flatnonzero(again & ~special)
+    replaced, others = ids.copy(), np.setdiff1d(ordinary, ids)
+    replaced[places] = _open_random(ids.astype(np.int64).tobytes()).choice(others, len(places), replace=False)
+    return replaced
+
+
+def shuffle_tokens(
+    ids: NDArray[np.int32], fixed: NDArray[np.bool_], parts: NDArray[np.integer], seed: int
+) -> NDArray[np.int32]:
+    """Put the tokens of a sequence in a random order, each of the ``parts`` (position,) within itself."""
+    random, shuffled = _open_random(f"{seed}|".encode() + ids.tobytes()), ids.copy()
+    for part in np.unique(parts):
+        places = np.flatnonzero(~fixed & (parts == part))
+        shuffled[places] = ids[random.permutation(places)]
+    return shuffled
+
+
+def _open_random(content: bytes) -> np.random.Generator:
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(content).digest(), "little"))
+
+
 @dataclass(frozen=True)
 class Batch:
     """Equally long sequences."""
 
-    inputs: Mapping[str, Tensor]  # what a model is given, each (batch, ...), by transformers' names
-    tokens: TokenFeatures | None  # None where only the model makes them, of images or of sound
-    members: Ints  # which sequences of the corpus these are (batch,)
+    inputs: Mapping[str, Tensor]  # each (batch, ...), by transformers' names
+    tokens: TokenFeatures | None  # None of images and sound, of which the model makes the tokens
+    members: Ints  # the numbers of the sequences in the corpus (batch,)
     corpus: "BatchReader"
     targets: TokenFeatures | None = None  # of the tokens that a decoder beside an encoder reads
     annotations: AnnotationsOf = ()
     target_annotations: AnnotationsOf = ()
     cross_annotations: AnnotationsOf = ()  # of attention from the targets to the sequence
-    baseline: "Batch | None" = None  # these without what is looked for in them; or the corrupted texts
+    baseline: "Batch | None" = None  # the sequences without repeated tokens; or the corrupted texts
 
     def __len__(self) -> int:
         return len(self.members)
@@ -161,13 +188,13 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Tokens in all sequences together, those of their targets included."""
+        """The number of tokens, those of targets included."""
         return len(self) * (self.length + (0 if self.targets is None else self.targets.length))
 
     def lay_out(self, kind: Kind | int, queries: int, keys: int) -> Layout:
-        """Tell which tokens attend to which in a kind of attention, of so many queries and keys."""
+        """Lay out which of so many queries attend to which keys in a kind of attention."""
         layout = self.corpus.lay_out(self, keys)
-        if isinstance(kind, int):  # of a layer with tokens of its own, whose places are not known
+        if isinstance(kind, int):  # a layer whose tokens are not those of the others, and have no places
             return Layout(self.corpus.lay_out(self, queries).queries, layout.keys)
         if kind is Kind.DECODER and self.targets is not None:
             annotations = self.target_annotations
@@ -187,8 +214,8 @@ class BatchReader(ABC):
 
     plan: list[Ints]
     lengths: NDArray[np.int32]  # in tokens
-    documents: Ints  # the number of each one's document
-    names: Ints  # what names that, in whatever corpus it lies
+    documents: Ints  # the number of each sequence's document
+    names: Ints  # its name, which is the same in any corpus
     groups: Groups | None = None
     labels: Mapping[int, Label]
     digest: str  # of the content
@@ -197,7 +224,7 @@ class BatchReader(ABC):
 
     @abstractmethod
     def gather(self, members: Ints) -> Batch:
-        """Read some sequences that fit into one batch, without what a decoder beside an encoder reads."""
+        """Read sequences that fit into one batch, without targets."""
 
     def read(self, members: Ints) -> Batch:
         batch = self.gather(members)
@@ -210,7 +237,7 @@ class BatchReader(ABC):
         return replace(known, inputs=inputs, targets=targets)
 
     def add_targets(self, inputs: Mapping[str, Tensor], members: Ints) -> Mapping[str, Tensor]:
-        """Add what a decoder beside an encoder reads: a text of its own, or again the encoder's."""
+        """Add the tokens that a decoder beside an encoder reads: a text for it, or the encoder's again."""
         if self.targets is None:
             return inputs
         ids = torch.from_numpy(self.targets.ids(members)).long()
@@ -219,7 +246,7 @@ class BatchReader(ABC):
         return {**inputs, "decoder_input_ids": ids}
 
     def lay_out(self, batch: Batch, length: int) -> Layout:
-        """Lay out attention among the tokens of a batch; a model made ``length`` of each sequence."""
+        """Lay out attention among the ``length`` tokens that a model made of each sequence."""
         assert batch.tokens is not None
         return Layout(batch.tokens, batch.tokens, annotations=batch.annotations)
 
@@ -232,7 +259,7 @@ class BatchReader(ABC):
 
     @property
     def plan_digest(self) -> str:
-        """Name the plan: equal only where the same sequences make the same batches, in the same order."""
+        """The SHA-256 of the plan: of the sequences of each batch, in order."""
         return hashlib.sha256(repr([members.tolist() for members in self.plan]).encode()).hexdigest()
 
     def follow(self, plan: list[Ints]) -> Self:

@@ -13,9 +13,15 @@ from torch import Tensor
 
 from attnprobe.attention.layout import Grid, Layout
 from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures
-from attnprobe.corpus.batch import Batch, BatchReader, Groups, TokenisedTexts, name_clusters
+from attnprobe.corpus.batch import (
+    Batch,
+    BatchReader,
+    Groups,
+    TokenisedTexts,
+    name_clusters,
+    replace_repeated,
+)
 from attnprobe.corpus.media import IMAGE, SOUND, Item, read_image, read_sound
-from attnprobe.corpus.store import replace_repeated
 from attnprobe.sums.documents import name_documents
 
 Ints = NDArray[np.int64]
@@ -29,8 +35,8 @@ def plan_batches(
 ) -> list[Ints]:
     """Group sequences of equal length, and equal ``keys``, into batches of at most ``budget`` tokens.
 
-    With ``cells``, a batch also has at most so many query-key cells. The longest come first, so that a run
-    that does not fit memory fails at once. A sequence longer than the budget is a batch of its own.
+    With ``cells``, a batch also has at most that many cells (query, key). The longest come first, so
+    that a run that does not fit memory fails at once. One longer than the budget is a batch by itself.
     """
     order = np.lexsort((*reversed(keys), -lengths))
     changes = np.any(np.diff(np.stack([lengths, *keys])[:, order]), axis=0)
@@ -45,9 +51,9 @@ def plan_batches(
 class Batches(BatchReader):
     """The batches of a stored corpus of text.
 
-    For a baseline, ``fresh`` tokens take the place of those that come twice, or ``corrupted`` texts stand
-    beside the clean ones. ``prepare`` makes of a text with an image, by its number and length, what the model
-    is given; ``content`` is what else names the corpus.
+    Their baselines have ``fresh`` tokens in place of repeated ones, or are ``corrupted`` texts beside clean
+    ones. ``prepare`` gives the inputs for a text with an image, by its number and length; ``content`` adds
+    digests to that of the corpus.
     """
 
     def __init__(
@@ -75,7 +81,6 @@ class Batches(BatchReader):
         named = [store.digest, *(other.digest for other in beside if other.annotated or corrupted), *content]
         self.digest = named[0] if len(named) == 1 else hashlib.sha256("".join(named).encode()).hexdigest()
         keys = (*(other.lengths for other in (store, *beside) if beside), *keys)
-        # A batch is as large as the longer side makes it.
         self.plan = plan_batches(self.longer, budget, cells, keys)
 
     def shuffle(self, seed: int) -> Self:
@@ -126,7 +131,7 @@ class Clip:
 
 
 class MediaBatches(BatchReader):
-    """The batches of clips, of which the model makes ``lengths`` tokens, as far as that is known."""
+    """The batches of clips of ``lengths`` tokens, which the model makes of them."""
 
     def __init__(
         self,
@@ -163,7 +168,7 @@ class MediaBatches(BatchReader):
         return Batch(join_inputs(list(map(self._processor, decoded))), None, members, self)
 
     def lay_out(self, batch: Batch, length: int) -> Layout:
-        """Lay out tokens: those outside of a grid are special; none is punctuation, and none is rare."""
+        """Lay out tokens: those outside of a grid are special; none are punctuation or rare."""
         no, grid = torch.zeros(len(batch), length).bool(), self._grids[self._clips[batch.members[0]].shape]
         outside = no if grid is None else no | grid.places(length)[:, 0].isnan()
         first = outside.clone()
@@ -181,5 +186,5 @@ def number_values(values: Sequence[Hashable]) -> Ints:
 
 
 def join_inputs(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Join what belongs to several sequences; of images, all tiles or patches stand side by side."""
+    """Concatenate the inputs of several sequences; for images, all their tiles or patches."""
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}

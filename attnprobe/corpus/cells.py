@@ -1,4 +1,4 @@
-"""Rows of a table and their cells: texts, words, labels, answers, names of documents and classes."""
+"""Tables of rows, and what their cells hold: texts, words, labels, answers, names of classes."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,9 +10,9 @@ from attnprobe.corpus.document import Asked, Tagged, Value
 from attnprobe.corpus.streams import check_unicode, shorten
 from attnprobe.errors import DataError
 
-#: Marks a word that does not count, as torch's cross entropy has it.
+#: The label of words that do not count, as in torch's cross entropy.
 IGNORED = -100
-#: The columns of rows that name them one by one are those of so many first rows.
+#: So many rows are read ahead to find and choose columns.
 PEEK_ROWS = 32
 #: What errors call the cells that are refused.
 _KINDS = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
@@ -24,22 +24,22 @@ class Row:
 
     where: str  # such as "line 3 of data.csv"
     cells: Mapping[str, Any]
-    part_of: str | None = None  # names the document that it is a part of, where the format itself says so
+    part_of: str | None = None  # the name of its document, where the format has documents of several rows
 
 
 @dataclass(frozen=True)
 class Table:
-    """Column names and a stream of rows that is read once."""
+    """Column names and a stream of rows, which is read once."""
 
     name: str  # for errors
     columns: Sequence[str]
     rows: Iterator[Row]
-    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # names, by column of lists of numbers
-    header: bool = False  # whether the columns are named by a first line, which may be data
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # their names, by column of numbers
+    header: bool = False  # a first line names the columns, unless it is data
 
 
 def make_table(name: str, rows: Iterator[Row], classes: Mapping[str, Sequence[str]] | None = None) -> Table:
-    """Make a table of rows that carry their own column names."""
+    """Make a table of rows that have their own column names."""
     first = list(islice(rows, PEEK_ROWS))
     columns = list(dict.fromkeys(column for row in first for column in row.cells))
     return Table(name, columns, chain(first, rows), classes or {})
@@ -60,13 +60,13 @@ def is_number(cell: str) -> bool:
 def read_text(
     row: Row, column: str | None, option: str | None = "--text-column or --text-pair-column"
 ) -> str | None:
-    """Read a text; None where it is missing or blank. ``option`` names another column, if any does."""
+    """Read a text; None where it is missing or blank. Errors name the ``option`` that chooses the column."""
     advice = "make it a string" if option is None else f"choose a column of text with {option}"
     return read_cell(row, column, advice, str)
 
 
 def read_cell(row: Row, column: str | None, advice: str, kinds: Any = Value) -> Any:
-    """Give a cell of some kinds; None where it is missing or blank, or there is no column."""
+    """Read a cell of the given types; None where it is missing or blank, or there is no column."""
     cell = None if column is None else row.cells.get(column)
     if is_missing(cell) or (isinstance(cell, str) and not cell.strip()):
         return None
@@ -77,27 +77,23 @@ def read_cell(row: Row, column: str | None, advice: str, kinds: Any = Value) -> 
 
 
 def read_words(cell: Any) -> list[str] | None:
-    """Give the words of a cell, or None where it is no list of strings."""
+    """Read a list of words; None where a cell is something else."""
     words = isinstance(cell, list | tuple) and all(isinstance(word, str) for word in cell)
     return list(cell) if words else None
 
 
 def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str) -> Tagged | None:
-    """Put words and their labels together, the blank ones left out; None where not one word has a label."""
+    """Label words, without the blank ones; None where no word has a label."""
     if tags is None:
         return None
     if not isinstance(tags, list | tuple) or len(words) != len(tags):
-        raise DataError(
-            f"{where} has {len(words)} words, but {shorten(repr(tags))}; give one label for each word"
-        )
+        raise DataError(f"{where} has {len(words)} words, but {shorten(repr(tags))}; give each a label")
     kept = []
     for word, tag in zip(words, tags, strict=True):
         if isinstance(tag, int) and not isinstance(tag, bool):
             tag = None if tag == IGNORED else names[tag] if 0 <= tag < len(names) else tag  # noqa: PLW2901
         elif not isinstance(tag, str) or not tag.strip():
-            raise DataError(
-                f"{where} has the label {shorten(repr(tag))}; labels are strings or whole numbers"
-            )
+            raise DataError(f"{where} has the label {shorten(repr(tag))}, not a string or a whole number")
         if word.strip():
             kept.append((word, tag))
     if all(tag is None for _, tag in kept):
@@ -106,11 +102,11 @@ def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str)
 
 
 def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[Value, ...]:
-    """Read a list of labels; numbers that have names are named, unless they are a row of 0 and 1."""
+    """Read a list of labels, named where classes have names and the list is not one of 0 and 1 for each."""
     labels = [int(label) if isinstance(label, bool) else label for label in cell]
     for label in labels:
         if not isinstance(label, Value) or is_missing(label):
-            raise DataError(f"{where} has the label {shorten(repr(label))}; labels are strings or numbers")
+            raise DataError(f"{where} has the label {shorten(repr(label))}, not a string or a number")
     if len(labels) == len(names) and all(label in (0, 1) for label in labels):
         return tuple(labels)
     known = dict(enumerate(names))
@@ -118,18 +114,17 @@ def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[
 
 
 def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
-    """Read the answers to a question, as SQuAD has them; None where nobody said whether there is one.
+    """Read the answers to a question: an object with lists ``text`` and ``answer_start``, as in SQuAD.
 
-    ``cell``: an object with the lists ``text`` and ``answer_start``. Empty lists say that the context does
-    not answer.
+    Empty lists mean that the context has no answer; a missing object, that it is not known.
     """
     if cell is None or context is None:
         return None
     texts, starts = (cell.get(key) if isinstance(cell, Mapping) else None for key in ("text", "answer_start"))
     if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
         raise DataError(
-            f"{where} has {shorten(repr(cell))} for its answers; they are an object with two lists of one "
-            "length, text and answer_start"
+            f"{where} has {shorten(repr(cell))} for its answers; give an object of two equally long lists, "
+            "text and answer_start"
         )
     answers = [(text, start) for text, start in zip(texts, starts, strict=True) if text != ""]
     for text, start in answers:
@@ -143,7 +138,7 @@ def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
 
 
 def find_class_names(features: Any) -> dict[str, tuple[str, ...]]:
-    """Name the classes of columns of lists of class numbers, by the features of a dataset or its parquet."""
+    """Find the names of classes, by column of lists of numbers, in the features of a dataset or parquet."""
 
     def get(feature: Any, name: str) -> Any:
         return feature.get(name) if isinstance(feature, Mapping) else getattr(feature, name, None)

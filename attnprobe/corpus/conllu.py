@@ -1,4 +1,4 @@
-"""CoNLL-U: a sentence at a time, checked against the rules of the format before it is believed."""
+"""CoNLL-U, read and checked a sentence at a time."""
 
 import re
 from collections import defaultdict
@@ -14,23 +14,23 @@ from attnprobe.errors import DataError
 
 Token = Mapping[str, Any]
 
-#: What the columns say of a word that can be its label; the first is the usual one.
+#: The columns that can be labels of words, the usual one first.
 TAGS = ("upos", "xpos", "deprel")
 _BLANK = (None, "_", "")
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of CoNLL-U, checked."""
+    """A sentence of CoNLL-U."""
 
     tokens: Sequence[Token]  # words, multi-word tokens and empty nodes
-    lines: Sequence[int]  # the number of the line of each
-    comments: Sequence[str]  # the lines before them that begin with ``#``
-    stated: str | None  # what ``# text`` says
+    lines: Sequence[int]  # their line numbers
+    comments: Sequence[str]  # the lines before that begin with ``#``
+    stated: str | None  # the text of ``# text``
 
     @cached_property
     def _forms(self) -> list[tuple[str, str, range]]:
-        """List each form that stands in the text, the blank that follows, and the numbers of its words."""
+        """List the forms of the text, each with the blank behind it and the numbers of its words."""
         forms, covered = [], 0
         for token in self.tokens:
             match token["id"]:
@@ -38,7 +38,7 @@ class Sentence:
                     covered, numbers = last, range(first, last + 1)
                 case int(number) if number > covered:
                     numbers = range(number, number + 1)
-                case _:  # part of a multi-word token; an empty node, which is inferred, not in the text
+                case _:  # part of a multi-word token, or an empty node, which is not in the text
                     continue
             glued = (token["misc"] or {}).get("SpaceAfter") == "No"
             forms.append((token["form"], "" if glued else " ", numbers))
@@ -46,7 +46,7 @@ class Sentence:
 
     @property
     def blank(self) -> str:
-        """What stands between it and the next sentence: nothing where its last form has SpaceAfter=No."""
+        """The blank before the next sentence; "" where the last form has SpaceAfter=No."""
         return self._forms[-1][1] if self._forms else " "
 
     @property
@@ -58,11 +58,11 @@ class Sentence:
         return self.stated or self._joined.strip()
 
     def find_openings(self, what: str) -> list[str]:
-        """List the comments that say that a document (``newdoc``) or a paragraph (``newpar``) begins."""
+        """List the comments that open a document (``newdoc``) or a paragraph (``newpar``)."""
         return [line.strip() for line in self.comments if re.match(rf"#\s*{what}\b", line)]
 
     def find_comment(self, name: str) -> str | None:
-        """Give the value of the first ``# NAME = VALUE``, or ``# meta::NAME = VALUE`` as GUM has it."""
+        """Find the value of the first ``# NAME = VALUE``, or ``# meta::NAME = VALUE`` as in GUM."""
         for comment in self.comments:
             key, _, value = map(str.strip, comment.lstrip("#").partition("="))
             if name in (key, key.rpartition("::")[2]) and value:
@@ -70,10 +70,10 @@ class Sentence:
         return None
 
     def place_words(self) -> tuple[str, dict[int, Span]]:
-        """Give the text, and the span of each word by its number; that of a multi-word token inside one.
+        """Find the text, and the spans of words by number; in a multi-word token, all have its span.
 
-        What ``# text`` says is believed if it is made of the forms, in their order, with nothing but blanks
-        between them; otherwise the forms and ``SpaceAfter=No`` make the text.
+        The text of ``# text`` is taken if it is the forms, in order, with only blanks between them; otherwise
+        forms are joined by ``SpaceAfter=No``.
         """
         for text in (self.stated or "", self._joined):
             spans: dict[int, Span] = {}
@@ -90,7 +90,7 @@ class Sentence:
         return text, spans
 
     def find_parts_of_speech(self, spans: Mapping[int, Span]) -> dict[Span, str]:
-        """Find UPOS, or else XPOS; of a multi-word token, that of its first that depends on none inside."""
+        """Find UPOS, or else XPOS; of a multi-word token, that of the first word whose head is outside."""
         outer, inner = dict[Span, str](), dict[Span, str]()
         for token in self.tokens:
             span, part = spans.get(token["id"]), token["upos"]
@@ -101,7 +101,7 @@ class Sentence:
         return inner | outer
 
     def annotate(self) -> Document:
-        """Link each word to the head it depends on, by relation; multi-word tokens are one word."""
+        """Link each word to its head, labelled by their relation; multi-word tokens are one word."""
         text, spans = self.place_words()
         links = []
         for token in self.tokens:
@@ -112,7 +112,7 @@ class Sentence:
         return Document(text, annotation=Annotation(words, tuple(links), parts_of_speech=parts))
 
     def tag(self, column: str) -> Document:
-        """Label the words, "de" and "le" rather than "du", with a column, if it has more than ``_``."""
+        """Label the words, "de" and "le" rather than "du", with a column, unless all of it is ``_``."""
         words = [token for token in self.tokens if isinstance(token["id"], int)]
         tags = tuple(None if token[column] in _BLANK else str(token[column]) for token in words)
         label = None if set(tags) <= {None} else Tagged(tuple(token["form"] for token in words), tags)
@@ -120,13 +120,13 @@ class Sentence:
 
 
 def parse_conllu(lines: Iterable[str], name: str, *, heads: bool = False) -> Iterator[Sentence]:
-    """Parse the sentences of a file called ``name``; with ``heads``, those of each must make a tree."""
+    """Parse the sentences of the file ``name``; with ``heads``, those of each have to make a tree."""
     import conllu
     from conllu.exceptions import ParseException
     from conllu.parser import DEFAULT_FIELDS
 
     waiting = list[str]()
-    # A sentence at a time, because conllu's own exceptions do not say where they happened.
+    # A sentence at a time, since the exceptions of conllu name no line.
     for start, block in split_blocks(lines):
         comments = [*waiting, *(line for line in block if line.startswith("#"))]
         rows = [number for number, line in enumerate(block, start) if not line.startswith("#")]
@@ -147,7 +147,7 @@ def parse_conllu(lines: Iterable[str], name: str, *, heads: bool = False) -> Ite
 
 
 def _check_tokens(tokens: Iterable[Token], *, heads: bool) -> None:
-    """Refuse numbers out of order and, with ``heads``, those of no word or in circles; none make no tree."""
+    """Refuse numbers out of order and, with ``heads``, heads that make no tree, unless all are missing."""
     words, last = 0, 0
     for token in tokens:
         fits = False
@@ -186,9 +186,9 @@ def read_conllu(
 ) -> Iterator[Document]:
     """Read the sentences of CoNLL-U that hold a text, with words and dependencies, or labels of words.
 
-    Each is part of a document that begins with ``# newdoc``, or else of a paragraph that begins with
-    ``# newpar``, if one has begun. ``tags`` is the column that labels the words, ``group`` the comment that
-    says in which group a sentence counts: its own, or that of the sentence that opens its document.
+    Each is part of the document that ``# newdoc`` opened, or else of a paragraph that ``# newpar`` opened, if
+    any. ``tags`` is the column that labels words. The comment ``group`` names the group of a sentence, or in
+    the first sentence of a document that of all.
     """
 
     def list_parts() -> Iterator[tuple[str | None, str, Document]]:
@@ -208,7 +208,7 @@ def read_conllu(
 
 
 def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:
-    """Read the sentences of a file that hold a text, with what is wanted of them."""
+    """Read the sentences of a file that hold a text, as a source wants them."""
     tags = None
     if source.annotated or not source.find_labels:
         source.refuse_columns(source.spec, grouped=True)
@@ -222,5 +222,5 @@ def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:
 
 
 def looks_like_conllu(line: str) -> bool:
-    """Tell by its first line, which is not blank, whether a text looks like CoNLL-U."""
+    """Tell whether the first line of a text that is not blank looks like CoNLL-U."""
     return line.startswith("#") or (line[:1].isdigit() and "\t" in line)

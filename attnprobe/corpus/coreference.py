@@ -2,19 +2,77 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import PurePath
 from typing import NamedTuple
 
 from attnprobe.corpus.conllu import looks_like_conllu, parse_conllu
-from attnprobe.corpus.document import SEVERAL, Annotation, Document, Span, split_documents
-from attnprobe.corpus.links import NOMINAL, OTHER, PRONOUN, PROPER, Mention, link_antecedent, link_mentions
+from attnprobe.corpus.document import SEVERAL, Annotation, Document, Link, Span, split_documents
 from attnprobe.corpus.rows import parse_tsv
 from attnprobe.corpus.schema import require
 from attnprobe.corpus.source import Source
 from attnprobe.corpus.streams import peek_lines, shorten, strip_packing
 from attnprobe.errors import DataError
+
+#: Kinds of mention, as the labels of links have them.
+PRONOUN, PROPER, NOMINAL, OTHER = "pronoun", "proper", "nominal", "other"
+#: Antecedents are looked for among this many mentions: memory grows with their square.
+REACH = 1000
+
+
+class Mention(NamedTuple):
+    """A mention of an entity."""
+
+    head: Span
+    last: str  # its last word
+    entity: Hashable
+    kind: str
+    head_word: str
+    text: str
+
+
+def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> Link | None:
+    """Link a mention to its antecedent among others, which are in the order of their head words.
+
+    Candidates are the head words of the others, but for any that overlaps that of the source. All of the same
+    entity are right, and the nearest is the target. Simple rules guess too; of a rule's guesses, the first in
+    a model's window counts. None where no candidate is right, or only one is there.
+    """
+
+    def measure_gap(mention: Mention) -> int:
+        return max(mention.head.start - source.head.stop, source.head.start - mention.head.stop)
+
+    others = [mention for mention in others if measure_gap(mention) >= 0]
+    near = sorted(others, key=measure_gap)
+    candidates = tuple(dict.fromkeys(mention.head for mention in others))
+    right = list(dict.fromkeys(mention.head for mention in near if mention.entity == source.entity))
+    if not right or len(candidates) < 2:
+        return None
+
+    def find_same(among: Iterable[Mention], what: str) -> list[Mention]:
+        earlier = (mention for mention in among if mention.head.stop <= source.head.start)
+        spelled = getattr(source, what).casefold()
+        return [mention for mention in earlier if getattr(mention, what).casefold() == spelled]
+
+    guesses = {"nearest": near[:1], "first": others[:1]}
+    for kind in (PRONOUN, PROPER, NOMINAL):
+        guesses[f"nearest {kind}"] = [mention for mention in near if mention.kind == kind][:1]
+    guesses["same last word"] = find_same(others, "last")
+    guesses["same head word"] = find_same(near, "head_word")[:1]
+    guesses["same string"] = find_same(near, "text")[:1] + guesses["same head word"]
+    spans = [(rule, mention.head) for rule, mentions in guesses.items() for mention in mentions]
+    also = tuple(sorted(right[1:], key=lambda span: span.start))
+    return Link(source.head, right[0], label, candidates, also, tuple(dict.fromkeys(spans)))
+
+
+def link_mentions(mentions: Sequence[Mention]) -> list[Link]:
+    """Link the mentions of a text to their antecedents, as far as the ``REACH`` mentions before have any."""
+    ordered, links = sorted(mentions, key=lambda mention: mention.head.start), list[Link]()
+    for place, source in enumerate(ordered):
+        link = link_antecedent(source, ordered[max(0, place - REACH) : place], source.kind)
+        links += [] if link is None else [link]
+    return links
 
 
 def read_coreference(
@@ -22,7 +80,7 @@ def read_coreference(
 ) -> Iterator[Document]:
     """Read documents with a link for every mention that has an antecedent.
 
-    ``name`` is the path of the file, or what errors call it; without an extension, the first line decides.
+    ``name`` is the path of the file, or a name for errors; without an extension, the first line decides.
     """
     first, lines = peek_lines(lines)
     extension, document = strip_packing(PurePath(name)).suffix.lower(), None
@@ -38,17 +96,14 @@ def read_coreference(
 
 # ---- CorefUD
 
-#: An opening bracket with its fields, closed at once or later; a closing one with its entity; or neither,
-#: which is refused: a search for the closing one, from every letter, would take long.
+#: An opening bracket with its fields, closed at once or later, or a closing one with its entity. Text without
+#: either matches as well, and is refused: a search from each of its letters would take long.
 _BRACKET = re.compile(r"\([^()]+\)?|[^()]+\)?")
-#: The entity of a mention, and which part of it where it is not in one piece: e5, e5[1/2].
+#: The entity of a mention, with the number of the part where it is in pieces: e5, e5[1/2].
 _PART = re.compile(r"(.+?)(?:\[([0-9]{1,6})/([0-9]{1,6})\])?")
-#: What the entity's number is called: GUM had another name for it, and numbers that are unique in a document.
+#: Names of the field with the entity; the second is that of older versions of GUM.
 _ENTITY = ("eid", "GRP")
-_WRONG = (
-    "its brackets are not each opened with an entity and the number of a head, and closed in all parts; mend "
-    "them there."
-)
+_WRONG = "not each bracket is opened with an entity and the number of a head, and closed in all its parts."
 _KINDS = {"PRON": PRONOUN, "PROPN": PROPER, "NOUN": NOMINAL}
 
 
@@ -62,10 +117,10 @@ class _Node(NamedTuple):
 
 
 class _Bracketed(NamedTuple):
-    """A mention by its brackets: the number of its head among its nodes, or 0."""
+    """A mention as its brackets mark it."""
 
     entity: str
-    head: int
+    head: int  # the number of its head among its nodes, or 0
     line: int
     places: list[int]
 
@@ -73,9 +128,9 @@ class _Bracketed(NamedTuple):
 def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> Iterator[Document]:
     """Read the documents of a CorefUD file, each with a link for every mention that has an antecedent.
 
-    A document goes from ``# newdoc`` to the next, or over the whole file where there is none. Its sentences
-    are joined by a blank, by nothing after ``SpaceAfter=No``, and by a line break before ``# newpar``. One
-    without any link is left out. ``group`` is the comment that says in which group a document counts.
+    A document begins at ``# newdoc``; a file without any is one document. Sentences are joined by a blank, by
+    nothing after ``SpaceAfter=No``, and by a line break before ``# newpar``. Documents without links are left
+    out. The comment ``group`` names the group of a document.
 
     References:
         Nedoluzhko et al. (2022), CorefUD 1.0: coreference meets Universal Dependencies.
@@ -105,9 +160,8 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
                     nodes.append(_Node(span, token["form"], str(token["upos"]), head))
                 if brackets := (token["misc"] or {}).get("Entity"):
                     if token["id"] not in places:
-                        raise DataError(
-                            f"line {line} of {name} has Entity= at a multi-word token; move it to the words."
-                        )
+                        wrong = "has Entity= at a multi-word token; move it to the words"
+                        raise DataError(f"line {line} of {name} {wrong}.")
                     marks.append((len(nodes) - 1, line, brackets, fields))
         mentions = (_read_mention(mention, nodes) for mention in _match_brackets(marks, name))
         if links := link_mentions([mention for mention in mentions if mention is not None]):
@@ -117,20 +171,20 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
 
 
 def _match_brackets(marks: Iterable[tuple[int, int, str, Sequence[str]]], name: str) -> list[_Bracketed]:
-    """Match the brackets of a document: a closing one closes what was opened last by that name.
+    """Match the brackets of a document: each closes the last one that was opened by its name.
 
-    ``marks``: a node, its line, its brackets, and the fields that ``# global.Entity`` declares for them.
+    ``marks`` are nodes with their lines, brackets, and the fields of these that ``# global.Entity`` declares.
     """
     mentions = list[_Bracketed]()
     opened = defaultdict[str, list[_Bracketed]](list)
-    # Mentions in parts, by their entity, how many parts there are and which comes next.
+    # Mentions in parts: by entity, number of parts, and the part that comes next.
     parted = defaultdict[tuple[str, int, int], list[_Bracketed]](list)
     for node, line, brackets, fields in marks:
         place = next((place for place, field in enumerate(fields) if field in _ENTITY), None)
         if place is None:
             raise DataError(
-                f"line {line} of {name} has Entity=, but no line above says where the entity stands in it; "
-                "write '# global.Entity = eid-etype-head-other' or the like before the first sentence."
+                f"line {line} of {name} has Entity=, but no line above declares its fields; put one such as "
+                "'# global.Entity = eid-etype-head-other' before the first sentence."
             )
         chunks = _BRACKET.findall(brackets)
         try:
@@ -138,7 +192,7 @@ def _match_brackets(marks: Iterable[tuple[int, int, str, Sequence[str]]], name: 
                 raise ValueError(brackets)
             for chunk in chunks:
                 opens, closes, values = chunk[0] == "(", chunk[-1] == ")", chunk.strip("()").split("-")
-                # A closing bracket has the entity alone, or fields as the opening has.
+                # A closing bracket has the entity alone, or all fields.
                 spelled = values[place if opens or len(values) > 1 else 0]
                 match = _PART.fullmatch(spelled)
                 if match is None or not (opens or closes):
@@ -161,7 +215,7 @@ def _match_brackets(marks: Iterable[tuple[int, int, str, Sequence[str]]], name: 
 
 
 def _read_mention(mention: _Bracketed, nodes: Sequence[_Node]) -> Mention | None:
-    """Find its head word: the declared one, else the first whose own head lies outside, else the last."""
+    """Find a mention's head: the declared one, or the first word that depends on none inside, or the last."""
     words = {place: nodes[place] for place in mention.places if nodes[place].span is not None}
     if not words:
         return None
@@ -190,8 +244,8 @@ _GENDERS = {"feminine": ("she", "her", "hers"), "masculine": ("he", "him", "his"
 def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Iterator[Document]:
     """Read the snippets of a GAP file, each with a link from its pronoun to the right one of two names.
 
-    A name stands for its last word; the label has the pronoun's gender. Rows in which neither name is right
-    are left out. ``group`` is the column of the group that a snippet counts in.
+    The last word of a name is its head; the label has the pronoun's gender. Rows in which neither name is
+    right are left out. The column ``group`` names the group of a snippet.
 
     References:
         Webster et al. (2018), Mind the GAP: a balanced corpus of gendered ambiguous pronouns.
@@ -200,8 +254,8 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
     missing = [column for column in _GAP if table.columns.count(column) != 1]
     if table.columns and missing:
         raise DataError(
-            f"{name} is no file of GAP, the only table that coreference reads: it has no column "
-            f"{missing[0]!r}, or two of it. attnprobe links reads links of your own from JSON lines."
+            f"{name} is no file of GAP: it has no column {missing[0]!r}, or two of it. Links of your own are "
+            "read by attnprobe links, from JSON lines."
         )
     if table.columns and group is not None:
         require(group, table.columns, name)
@@ -211,7 +265,7 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
         for which, cell in right.items():
             if cell not in {"true", "false"}:
                 raise DataError(
-                    f"{row.where} has {shorten(repr(cell))} for {which}-coref; write TRUE or FALSE."
+                    f"{row.where} has {shorten(repr(cell))} for {which}-coref, not TRUE or FALSE."
                 )
         if "true" not in right.values():
             continue
@@ -232,7 +286,7 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
 
 
 def _find_words(cells: Mapping[str, str], column: str, where: str) -> Span:
-    """Find a pronoun or a name where its offset says, and nowhere else."""
+    """Find a pronoun or a name, which has to be at its offset."""
     words, offset = cells[column], cells[f"{column}-offset"].strip()
     start = int(offset) if re.fullmatch("[0-9]{1,9}", offset) else -1
     if start < 0 or not words.strip() or not cells["Text"].startswith(words, start):

@@ -1,4 +1,4 @@
-"""A document: what a source yields and the tokeniser reads."""
+"""Documents, which sources yield and the tokenizer reads: texts with their labels and annotations."""
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 #: Which text a span lies in: the first, the second of a pair, or what a decoder beside an encoder reads.
 Where = Literal["text", "pair", "target"]
-#: What a text is in a search; nothing where none is looked for.
+#: The role of a text in retrieval, if any.
 Role = Literal["", "query", "document"]
 #: One label, as a file spells it.
 Value = str | int | float
-#: What parts several labels of one link.
+#: Separates several labels of a link.
 SEVERAL = "|"
-#: The label of a link that may be left out of an alignment, and is no mistake where it is there.
+#: The label of a link that an alignment may have or leave out.
 POSSIBLE = "possible"
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a text, from its first character to behind its last, in Unicode code points from 0."""
+    """The characters of a text from ``start`` up to ``stop``, in Unicode code points from 0."""
 
     start: int
     stop: int
@@ -35,38 +35,37 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A gold link from one span, such as a dependent or a pronoun, to another: its head or its antecedent."""
+    """A gold link from a span, such as a dependent or a pronoun, to another: its head or its antecedent."""
 
     source: Span
     target: Span
-    label: str  # its kind; several are parted by ``SEVERAL``, such as "pronoun|feminine"
-    candidates: tuple[Span, ...] = ()  # the only spans that count as answers; every word where there are none
+    label: str  # one or several, such as "pronoun|feminine"
+    candidates: tuple[Span, ...] = ()  # the only spans that count as answers; without any, every word does
     also: tuple[Span, ...] = ()  # other right answers, such as further antecedents
-    #: What simple rules would answer, by name; of several by one rule, the first that is read.
+    #: The answers of simple rules, by name; of several by a rule, the first in a sequence counts.
     guesses: tuple[tuple[str, Span], ...] = ()
 
     @property
     def elsewhere(self) -> bool:
-        """Whether it has an end in what only a decoder beside an encoder reads."""
+        """Whether an end lies in the text of a decoder beside an encoder."""
         return "target" in {self.source.where, self.target.where}
 
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """What is known of a document beside its text."""
+    """The words, links and other annotation of a document."""
 
     words: tuple[Span, ...] = ()
     links: tuple[Link, ...] = ()
     tags: tuple[tuple[Span, str | int], ...] = ()  # words, with blanks between, and their labels
     answers: tuple[Span, ...] | None = None  # in the second text; None if the first is no question
-    numbered: bool = False  # whether words are found by number in the tokens of another tokenizer too
+    numbered: bool = False  # words are compared by number with those of another tokenizer
     number: int | None = None  # of the document among all that are read, where words are numbered
-    # Such as NOUN, as far as the source says them. States go by what is written of a document.
-    parts_of_speech: Mapping[Span, str] = field(default_factory=dict, repr=False, hash=False)
+    parts_of_speech: Mapping[Span, str] = field(default_factory=dict, repr=False, hash=False)  # such as NOUN
 
     @property
     def elsewhere(self) -> bool:
-        """Whether something is said of what only a decoder beside an encoder reads."""
+        """Whether a word or link lies in the text of a decoder beside an encoder."""
         return "target" in {word.where for word in self.words} or any(link.elsewhere for link in self.links)
 
 
@@ -80,7 +79,7 @@ class Tagged:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A context, the answers in it word for word (none if it has none), and their first characters."""
+    """A context, the answers that it holds literally, and their first characters."""
 
     context: str
     answers: tuple[str, ...] = ()
@@ -89,7 +88,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Another text, and how alike they are, as the file spells it."""
+    """Another text, and the similarity of the two, as the file spells it."""
 
     other: str
     score: Value
@@ -97,7 +96,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Triplet:
-    """A text that is alike, and one that is not."""
+    """A text that is similar to this one, and one that is not."""
 
     positive: str
     negative: str
@@ -105,23 +104,23 @@ class Triplet:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query by name, and its judged passages with their relevance; the passage of that name is itself."""
+    """A query and its judged passages by name, with their relevance; or a passage."""
 
     name: str
-    judged: tuple[tuple[str, int], ...] | None = None  # None of a passage among which queries look
+    judged: tuple[tuple[str, int], ...] | None = None  # None of a passage
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A text that differs from this one in what an answer hangs on."""
+    """A corrupted version of a text, with another answer."""
 
     corrupted: str
-    answer: Value | None = None  # right for this one: a class, a word, a target; None compares probabilities
-    other: Value | None = None  # what it is compared with; None is all else
+    answer: Value | None = None  # to the clean text: a class, a word, a target; None compares probabilities
+    other: Value | None = None  # the answer that it is compared with; None for all others
 
 
 class Use(NamedTuple):
-    """What a text is in one example of a task about several: its place, and its score or relevance there."""
+    """The place of a text in an example of a task about several, and its score or relevance there."""
 
     example: int
     document: int
@@ -131,13 +130,13 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """The examples of a task about several texts that one text is a part of; and its name, if any."""
+    """The places of a text in the examples of a task about several; and its name, if any."""
 
     uses: tuple[Use, ...] = ()
     name: str = ""
 
 
-#: What a model is to say of a text, as a file spells it; or what other texts are to it.
+#: What a model is to predict of a text, as a file spells it; or the relation of other texts to it.
 Label = Value | tuple[Value, ...] | Tagged | Asked | Pair | Triplet | Query | Uses | Contrast
 #: The kinds of labels that have a type of their own.
 _GOLD: dict[type, Gold] = {
@@ -152,27 +151,27 @@ _GOLD: dict[type, Gold] = {
 
 
 def find_gold(label: Label | None) -> Gold:
-    """Find which kind of label a document has."""
+    """Find the kind of a label."""
     return next((gold for kind, gold in _GOLD.items() if isinstance(label, kind)), Gold.CLASS)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One text, never blank, or a pair of texts that the model reads together, perhaps with an image."""
+    """A text, never blank, or a pair of texts that the model reads together, perhaps with an image."""
 
     text: str
     pair: str | None = None
-    label: Label | None = None  # what a model is to say of it, as the file spells it
+    label: Label | None = None
     annotation: Annotation | None = None
-    part_of: str | None = None  # the name of the wider document that it is a part of; None where it is whole
-    # States go by what is written of a document.
+    part_of: str | None = None  # the name of the wider document that it is a part of, if any
+    # A state on disk belongs to the repr of its documents, in which these are left out.
     group: str | None = field(default=None, repr=False)  # the group of documents that it counts in
     role: Role = field(default="", repr=False)
     image: "Picture | None" = field(default=None, repr=False)
 
     @property
     def digest(self) -> int:
-        """Name the document in 64 bits by its content; equal texts have one name, as parts of one have."""
+        """A name of 64 bits: that of the content, or of the wider document."""
         content = f"group\0{self.part_of}"
         if self.part_of is None:
             content = f"text\0{self.text}\0{self.pair or ''}"
@@ -185,7 +184,7 @@ def _hash(content: str, size: int) -> bytes:
 
 
 class DocumentNumbers:
-    """Numbers documents from 0 on as they come; parts of one need not follow each other."""
+    """Numbers documents from 0 on in the order of their first parts."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, int] = {}
@@ -198,14 +197,14 @@ class DocumentNumbers:
 
 
 Part = TypeVar("Part")
-#: So many parts of a document are waited for to name it.
+#: A document is named by so many first parts.
 _NAMING_PARTS = 16
 
 
 def split_documents(
     parts: Iterable[Part], opens: Callable[[Part], bool]
 ) -> Iterator[tuple[int, Iterator[Part]]]:
-    """Group parts by the document that one of them opens; what comes before the first opening is number 0."""
+    """Split parts before each one that opens a document; those before the first opening are number 0."""
     number = 0
 
     def count(part: Part) -> int:
@@ -219,8 +218,8 @@ def split_documents(
 def group_parts(parts: Iterable[tuple[str | None, str, Part]]) -> Iterator[tuple[str | None, Part]]:
     """Name the document that each part of a file belongs to, by its opening and its first parts.
 
-    ``parts``: what opens a document with it (None: the last one goes on), its text, and itself. The name is
-    None before the first document.
+    ``parts`` are openings (None where a document goes on), texts, and the parts themselves. The name is None
+    before the first opening.
     """
     for number, inside in split_documents(parts, lambda part: part[0] is not None):
         first, name = list(islice(inside, _NAMING_PARTS if number else 0)), None

@@ -1,11 +1,11 @@
-"""Words and gold links, by the characters of their texts: read from rows of JSON, and asked of mentions."""
+"""Words and gold links by the characters of their texts, as rows of JSON and parquet hold them."""
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from attnprobe.corpus.cells import Row, read_text
 from attnprobe.corpus.document import POSSIBLE, SEVERAL, Annotation, Document, Link, Span, Where
@@ -21,9 +21,9 @@ def filter_links(
     fold: bool = False,
     nothing: str = "it holds no links",
 ) -> Iterator[Document]:
-    """Keep the links with one of the labels, or all; ``fold`` counts ``nsubj:pass`` as ``nsubj``.
+    """Keep the links with one of the labels, or all; ``fold`` turns ``nsubj:pass`` into ``nsubj``.
 
-    A source without a link is refused: ``nothing`` says what is wrong with it.
+    A source without any link is refused with the reason ``nothing``.
     """
     seen: set[str] = set()
     for document in documents:
@@ -47,17 +47,17 @@ def filter_links(
         raise DataError(f"{name} has no link called {' or '.join(map(repr, missing))}; it has {there}{hint}.")
 
 
-#: A run of letters, digits and underscores with the marks that combine with them; else one character, as a
-#: reader sees it. Blanks, control characters and marks of direction are no words.
+#: A run of letters, digits and underscores with combining marks, or else a single character, as a reader sees
+#: it. Blanks, control characters and marks of direction are no words.
 _WORD = r"(?!\p{Cf})\w+|(?![\s\p{Cc}\p{Cf}])\X"
 
 
 def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") -> tuple[Span, ...]:
     """Find the words of a text: runs of letters and digits, and every other visible character alone.
 
-    ``borders``: characters before which a word ends, so that the ends of links lie between words.
+    Words end before the characters ``borders``, so that no link ends inside a word.
     """
-    import regex  # whose \w knows the marks of every script; that of re parts हिन्दी in four
+    import regex  # whose \w takes the marks of every script; that of re splits हिन्दी into four
 
     cuts, words = sorted(set(borders)), []
     for match in regex.finditer(_WORD, text):
@@ -68,9 +68,9 @@ def find_words(text: str, borders: Iterable[int] = (), where: Where = "text") ->
 
 
 def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annotation:
-    """Give the words of the texts whose words an annotation does not name, as ``find_words`` finds them.
+    """Add the words of texts for which an annotation names none; see ``find_words``.
 
-    Words come in order; each link once, and as sure where it is both sure and possible.
+    Words are put in order. Each link is kept once, as sure where it is both sure and possible.
     """
     borders, links = defaultdict[Where, set[int]](set), dict[Any, Link]()
     for link in annotation.links:
@@ -91,18 +91,18 @@ def complete_words(annotation: Annotation, texts: Mapping[Where, str]) -> Annota
 
 
 LINKS = "links"
-#: What a link may say.
+#: The keys of a link.
 LINK_KEYS = ("source", "target", "label", "candidates", "also", "source_in", "target_in", "possible")
-#: Columns of texts, and of the words of each.
+#: The columns of texts, and of their words.
 TEXT_COLUMNS: dict[Where, str] = {"text": "text", "pair": "text_pair", "target": "target"}
 WORD_COLUMNS: dict[Where, str] = {"text": "words", "pair": "words_pair", "target": "words_target"}
 
 
 def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, str]) -> Annotation | None:
-    """Read the words and links of a row.
+    """Read the words and links of a row; None where it has neither.
 
-    Words are ``[start, end]``, in Unicode code points from 0; links are objects with ``LINK_KEYS``, whose
-    candidates and further answers lie where the target does. None where there are neither words nor links.
+    Words are ``[start, end]``, in Unicode code points from 0. Links are objects of ``LINK_KEYS``; candidates
+    and further answers are in the text of the target.
     """
     row = {column: cells.get(column) for column in (LINKS, *WORD_COLUMNS.values())}
     if all(cell is None for cell in row.values()):
@@ -126,7 +126,7 @@ def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, 
 
 
 def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[Document]:
-    """Read rows that a program holds: mappings that ``read_annotation`` understands, or documents."""
+    """Read rows in memory: mappings as of ``read_annotation``, or documents."""
     for number, row in enumerate(rows):
         where = f"text {number}"
         if isinstance(row, Document):
@@ -145,13 +145,13 @@ def read_linked_rows(rows: Iterable[Any], group: str | None = None) -> Iterator[
 
 
 def list_texts(text: str, pair: str | None, target: str | None) -> dict[Where, str]:
-    """Give the texts that are there, by what they are."""
+    """Name the texts that are there by the side of a link that lies in them."""
     every: dict[Where, str | None] = {"text": text, "pair": pair, "target": target}
     return {where: text for where, text in every.items() if text is not None}
 
 
 def _make_plain(cell: Any) -> Any:
-    """Give a cell with lists and numbers of Python, for those of numpy, as pandas has them."""
+    """Turn the arrays and numbers of numpy in a cell, as pandas has them, into Python's."""
     cell = cell.tolist() if hasattr(cell, "tolist") else cell
     if isinstance(cell, Mapping):
         return {key: _make_plain(inner) for key, inner in cell.items() if inner is not None}
@@ -162,10 +162,7 @@ def _read_link(link: Any, texts: Mapping[Where, str]) -> Link:
     if not isinstance(link, dict) or not link.keys() >= {"source", "target"}:
         raise ValueError(f"a link must be an object with source and target, not {_quote(link)}")
     if unknown := [key for key in link if key not in LINK_KEYS]:
-        raise ValueError(
-            f"a link has the key {_quote(unknown[0])}, which means nothing; its keys are "
-            f"{', '.join(LINK_KEYS)}"
-        )
+        raise ValueError(f"a link has the unknown key {_quote(unknown[0])}; keys are {', '.join(LINK_KEYS)}")
     label, possible = link.get("label", ""), link.get("possible", False)
     label = str(label) if type(label) in (int, float) else label
     if not isinstance(label, str) or not isinstance(possible, bool):
@@ -200,64 +197,3 @@ def _read_spans(cell: Any, text: Any, texts: Mapping[Where, str]) -> list[Span]:
 
 def _quote(cell: Any) -> str:
     return shorten(repr(cell))
-
-
-#: Kinds of mention, as the labels of links have them.
-PRONOUN, PROPER, NOMINAL, OTHER = "pronoun", "proper", "nominal", "other"
-#: How many mentions back an antecedent is looked for: memory would grow with the square of their number.
-REACH = 1000
-
-
-class Mention(NamedTuple):
-    """Something that is spoken of."""
-
-    head: Span
-    last: str
-    entity: Hashable
-    kind: str
-    head_word: str
-    text: str
-
-
-def link_antecedent(source: Mention, others: Sequence[Mention], label: str) -> Link | None:
-    """Ask a mention for its antecedent among others, ordered by their head words.
-
-    The head words of the others are the candidates, without those that overlap that of the source. All of the
-    same entity are right; the target is the nearest of them. Simple rules guess too, as the documentation has
-    them; of several guesses of a rule, the first that lies in the window of a model counts. None where no
-    candidate is right, or there is only one.
-    """
-
-    def measure_gap(mention: Mention) -> int:
-        return max(mention.head.start - source.head.stop, source.head.start - mention.head.stop)
-
-    others = [mention for mention in others if measure_gap(mention) >= 0]
-    near = sorted(others, key=measure_gap)
-    candidates = tuple(dict.fromkeys(mention.head for mention in others))
-    right = list(dict.fromkeys(mention.head for mention in near if mention.entity == source.entity))
-    if not right or len(candidates) < 2:
-        return None
-
-    def find_same(among: Iterable[Mention], what: str) -> list[Mention]:
-        earlier = (mention for mention in among if mention.head.stop <= source.head.start)
-        spelled = getattr(source, what).casefold()
-        return [mention for mention in earlier if getattr(mention, what).casefold() == spelled]
-
-    guesses = {"nearest": near[:1], "first": others[:1]}
-    for kind in (PRONOUN, PROPER, NOMINAL):
-        guesses[f"nearest {kind}"] = [mention for mention in near if mention.kind == kind][:1]
-    guesses["same last word"] = find_same(others, "last")
-    guesses["same head word"] = find_same(near, "head_word")[:1]
-    guesses["same string"] = find_same(near, "text")[:1] + guesses["same head word"]
-    spans = [(rule, mention.head) for rule, mentions in guesses.items() for mention in mentions]
-    also = tuple(sorted(right[1:], key=lambda span: span.start))
-    return Link(source.head, right[0], label, candidates, also, tuple(dict.fromkeys(spans)))
-
-
-def link_mentions(mentions: Sequence[Mention]) -> list[Link]:
-    """Ask every mention of a text for its antecedent among the ``REACH`` before it; some have none."""
-    ordered, links = sorted(mentions, key=lambda mention: mention.head.start), list[Link]()
-    for place, source in enumerate(ordered):
-        link = link_antecedent(source, ordered[max(0, place - REACH) : place], source.kind)
-        links += [] if link is None else [link]
-    return links

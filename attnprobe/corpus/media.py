@@ -1,4 +1,4 @@
-"""Images and sound: folders of files, images beside texts, and from files to what a model reads."""
+"""Images and sound: folders of files, images beside texts, and their pixels and samples."""
 
 import csv
 import hashlib
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-#: Kinds of files; and what a model is given of an image and a text that it reads together.
+#: Kinds of files; and the modality of a model that reads images and texts together.
 IMAGE, SOUND, BOTH = "image", "sound", "image+text"
 EXTENSIONS = {
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff"), IMAGE),
     **dict.fromkeys((".wav", ".flac", ".ogg", ".mp3"), SOUND),
 }
-#: What is said about the files of a folder, in a table beside them, as in an ImageFolder or AudioFolder.
+#: Tables of labels beside files, as in an ImageFolder or AudioFolder.
 METADATA = ("metadata.csv", "metadata.jsonl")
-#: Columns of it in which a class or a transcript is looked for where none is named.
+#: Their usual columns of classes and transcripts.
 USUAL = ("label", "text", "transcription", "transcript", "sentence")
 #: Formats that Pillow hands to an interpreter, whatever the file is called.
 _PROGRAMS = {"EPS", "WMF"}
-#: More bytes than an honest image has.
+#: Larger files are no images.
 _LARGEST = 1 << 28
-#: How base64 of PNG, JPEG, GIF and WebP begins, or a data URL.
+#: The first characters of a data URL, and of base64 of PNG, JPEG, GIF and WebP.
 _BEGINS = ("data:image/", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
 
 
@@ -57,10 +57,10 @@ class MediaFolder:
 
     @classmethod
     def open(cls, path: Path, column: str | None = None) -> "MediaFolder":
-        """List the images or the sound of a folder and of those inside it.
+        """List the images or the sound of a folder and its subfolders.
 
-        A file's label is what a ``column`` (by default one of ``USUAL``) of ``metadata.csv`` (or ``.jsonl``)
-        says of its ``file_name``, or else the folder it lies in, if none lies in ``path`` itself.
+        Labels are in a ``column`` (by default one of ``USUAL``) of ``metadata.csv`` or ``.jsonl`` beside
+        ``file_name``; without such a table, they are the subfolders, if all files lie in some.
         """
         if path.is_file():
             return cls(path, EXTENSIONS[path.suffix.lower()], (Item(path),))
@@ -84,7 +84,7 @@ class MediaFolder:
 
     @cached_property
     def described(self) -> dict[str, Any]:
-        """What goes on record: its name, a SHA-256 of names and contents, and its size."""
+        """Its name, size, and the SHA-256 of names and contents, for the record."""
         digest, size = hashlib.sha256(), 0
         for item in self.items:
             with explain_errors(str(item.path)), item.path.open("rb") as content:
@@ -100,7 +100,7 @@ def is_media(path: Path) -> bool:
 
 
 def find_files(folder: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
-    """Find the files of a folder and of those inside it; hidden ones are passed over."""
+    """Find the files of a folder and its subfolders, without hidden ones."""
     with explain_errors(str(folder)):
         for path in folder.rglob("*"):
             hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
@@ -109,7 +109,7 @@ def find_files(folder: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
 
 
 def _read_metadata(folder: Path, column: str | None) -> dict[str, Any] | None:
-    """Read the table beside the files: what is said of each, or None where there is none."""
+    """Read the labels of files from the table beside them; None where there is no table."""
     path = next((folder / name for name in METADATA if (folder / name).is_file()), None)
     if path is None:
         if column is not None:
@@ -129,11 +129,11 @@ def _read_metadata(folder: Path, column: str | None) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image that is read together with a text: a file, or what ``held`` holds or reads."""
+    """An image that is read together with a text."""
 
-    where: str
+    where: str  # the row, for errors
     path: Path | None = None
-    held: bytes | Callable[[], bytes] = b""
+    held: bytes | Callable[[], bytes] = b""  # without a path, its bytes, or what reads them
 
     def __str__(self) -> str:
         if self.path is None:
@@ -163,14 +163,14 @@ class Picture:
 
     @classmethod
     def of_cell(cls, cell: Any, folder: Path, where: str) -> "Picture | None":
-        """Read a cell of a table: a path, bytes, base64, or an image of the hub; None if it is empty."""
+        """Read a cell of a table: a path, bytes, base64, an image of the hub; None if it is empty."""
         if isinstance(cell, list | tuple):
             if len(cell) > 1:
                 raise DataError(f"{where} has {len(cell)} images; one is read with a text.")
             cell = cell[0] if cell else None
         if isinstance(cell, Mapping):
             cell = cell.get("bytes") or cell.get("path")
-        if cell is None or (isinstance(cell, str | bytes) and not cell):  # others may have no hash
+        if cell is None or (isinstance(cell, str | bytes) and not cell):
             return None
         if isinstance(cell, bytes):
             return cls(where, held=cell)
@@ -183,7 +183,7 @@ class Picture:
                 raise DataError(f"{where} has an image in broken base64.") from None
         if isinstance(cell, str | Path):
             return cls(where, folder / cell)
-        if hasattr(cell, "save") and hasattr(cell, "convert"):  # decoded by who read the table
+        if hasattr(cell, "save") and hasattr(cell, "convert"):  # an image of Pillow
             cell.convert("RGB").save(held := BytesIO(), "PNG")
             return cls(where, held=held.getvalue())
         raise DataError(f"{where} has {type(cell).__name__} for an image; give a path, bytes or base64.")
@@ -227,7 +227,7 @@ def _open_image(image: Path | BytesIO, name: str = "") -> Iterator[Any]:
 
 
 def read_image(image: Path | BytesIO, name: str = "") -> "NDArray[np.uint8]":
-    """Read an image, (height, width, red-green-blue), turned as its camera says; ``name`` is for errors."""
+    """Read an image (height, width, 3), rotated as its camera notes; ``name`` is for errors."""
     with _open_image(image, name) as opened:
         import numpy as np
         from PIL import ImageOps
@@ -236,20 +236,18 @@ def read_image(image: Path | BytesIO, name: str = "") -> "NDArray[np.uint8]":
 
 
 def read_image_size(path: Path) -> tuple[int, int]:
-    """Tell width and height of an image without decoding it."""
+    """Read the width and height of an image without decoding it."""
     with _open_image(path) as image:
         turned = image.getexif().get(0x0112, 1) >= 5
         return image.size[::-1] if turned else image.size
 
 
 def read_sound(path: Path, rate: int) -> "NDArray[np.float32]":
-    """Read sound as samples at ``rate`` a second, the mean of its channels."""
+    """Read sound as ``rate`` samples a second, averaged over channels."""
     with _explain_damage(path, "sound", "soundfile"):
         import soundfile
 
         samples, recorded = soundfile.read(path, dtype="float32", always_2d=True)
-    if not len(samples):
-        raise DataError(f"{path} holds no sound.")
     mono = samples.mean(1)
     if recorded == rate:
         return mono
@@ -260,7 +258,7 @@ def read_sound(path: Path, rate: int) -> "NDArray[np.float32]":
 
 
 def count_samples(path: Path, rate: int) -> int:
-    """Tell how many samples ``read_sound`` will give, without decoding."""
+    """Count the samples that ``read_sound`` gives, without decoding."""
     with _explain_damage(path, "sound", "soundfile"):
         import soundfile
 

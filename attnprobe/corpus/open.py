@@ -1,4 +1,4 @@
-"""From what a user names (a file, folder, hub dataset, standard input) to documents, images or sound."""
+"""Opening what a user names, a file, folder, hub dataset or standard input, as documents, images or sound."""
 
 import hashlib
 import importlib
@@ -40,24 +40,22 @@ from attnprobe.errors import AttnprobeWarning, DataError
 from attnprobe.table.cells import clean
 from attnprobe.table.kinds import ALL_GROUPS
 
-#: What errors call standard input.
 _PIPED = "standard input"
 #: The extensions of all formats.
 FORMATS = (".txt", ".conllu", *TABLES)
 
 
 def open_anything(source: Source) -> OpenSource:
-    """Open a source; what can be told from its name is refused at once."""
+    """Open a source; errors that need no reading come at once."""
     path, spec = _find_path(source.spec), source.spec
     folder = path is not None and path.is_dir()
     if path is not None and not (source.coreference or source.annotated):
         if folder and find_benchmark(path):
+            holds = f"{spec} holds queries and passages"
             if not source.find_labels:
-                raise DataError(
-                    f"{spec} holds queries and passages, which are for --objective retrieval; give one file "
-                    "of it, such as corpus.jsonl"
-                )
-            source.refuse(f"{spec} holds queries and passages", "config", *COLUMNS)
+                advice = "which are for --objective retrieval; give one file of it, such as corpus.jsonl"
+                raise DataError(f"{holds}, {advice}")
+            source.refuse(holds, "config", *COLUMNS)
             return open_benchmark(path, source.split)
         if is_media(path) or (folder and (not any(_find_texts(path)) or any(find_files(path, is_media)))):
             fields = ("image_column", "split", "config", "text_column", "pair_column", "document_column")
@@ -70,7 +68,7 @@ def open_anything(source: Source) -> OpenSource:
 
 
 def _find_path(spec: str) -> Path | None:
-    """Find a file or folder; None where the name stands for something else."""
+    """Find a file or folder; None for any other source."""
     if spec in {EMBEDDED, STDIN}:
         return None
     path = Path(spec)
@@ -86,7 +84,7 @@ def _find_path(spec: str) -> Path | None:
 
 
 def read_documents(source: Source) -> Iterator[Document]:
-    """Stream the documents of a source of text; what can be told from its name is refused at once."""
+    """Stream the documents of a source of text; errors that need no reading come at once."""
     spec, path = source.spec, _find_path(source.spec)
     if path is not None or spec in {EMBEDDED, STDIN}:
         source.refuse(f"{spec} is not a hub dataset", "split", "config")
@@ -97,10 +95,8 @@ def read_documents(source: Source) -> Iterator[Document]:
         raise DataError(f"{spec} is a folder; give one file of it")
     extension = "" if path is None or folder else strip_packing(path).suffix.lower() or ".txt"
     if extension and extension not in FORMATS:
-        raise DataError(
-            f"{path} has the unknown extension {extension}; convert it to one of {', '.join(FORMATS)}, "
-            f"each also with {', '.join(PACKED)}"
-        )
+        known = f"{', '.join(FORMATS)}, each also with {', '.join(PACKED)}"
+        raise DataError(f"{path} has the unknown extension {extension}; convert it to one of {known}")
     if not source.header and extension not in HEADED:
         raise DataError(f"{spec} has no line of column names; leave out --no-header")
     if source.coreference:
@@ -139,9 +135,7 @@ def _read_file(path: Path, extension: str, source: Source) -> Iterator[Document]
 def _read_lines(lines: Iterable[str], name: str, source: Source) -> Iterator[Document]:
     """Read plain text: a document a line that is not blank."""
     if source.annotated:
-        raise DataError(
-            f"{name} holds no gold links; give JSON or parquet with columns text and links, or CoNLL-U"
-        )
+        raise DataError(f"{name} holds no gold links; give JSON or parquet with text and links, or CoNLL-U")
     source.refuse_columns(name, grouped=False)
     return (Document(line) for line in strip_ends(lines) if line.strip())
 
@@ -163,7 +157,7 @@ def _read_standard_input(source: Source) -> Iterator[Document]:
 
 
 def _read_folder(folder: Path, source: Source) -> Iterator[Document]:
-    """Read files by their names, a text a line; the lines of a file are parts of one document."""
+    """Read files in the order of their names, a text a line; each file is one document."""
     source.refuse_columns(source.spec, grouped=source.group_column == FOLDER)
     for path in sorted(_find_texts(folder)):
         with open_file(path, str(path)) as stream:
@@ -180,7 +174,7 @@ def _find_texts(folder: Path) -> Iterator[Path]:
 
 
 def describe_source(source: Source) -> dict[str, Any]:
-    """Describe a source for provenance; hash and size are None of standard input, a pipe and the hub."""
+    """Describe a source for the record; hash and size are None of standard input, a pipe and the hub."""
     path, split = _find_path(source.spec), source.split
     streams: Iterable[Any] | None = None
     if source.spec == EMBEDDED:
@@ -207,16 +201,16 @@ def describe_source(source: Source) -> dict[str, Any]:
 
 # ---- the Hugging Face Hub
 
-#: Held-out text first: attention on the text that a model was trained on is the odd case.
+#: Held-out text first.
 USUAL_SPLITS = ("test", "validation", "train")
-#: Rows that a stream holds, and draws the next one from.
+#: Rows among which a shuffled stream draws the next one.
 SHUFFLE_BUFFER = 10_000
 #: ``name`` or ``org/name``.
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 def read_hub(source: Source) -> Table:
-    """Stream the rows of a split, if need be with its shards at random and rows from a buffer."""
+    """Stream the rows of a split; a random order shuffles its shards, and rows within a buffer."""
     data, chosen = open_split(source.spec, source.config, source.split)
     features = getattr(data, "features", None) or {}
 
@@ -230,7 +224,7 @@ def read_hub(source: Source) -> Table:
                 order.arranged = True
                 data = data.shuffle(seed=order.seed, buffer_size=SHUFFLE_BUFFER)
             for name, kind in features.items():
-                if type(kind).__name__ == "Image":  # whose bytes are decoded here, within bounds, or never
+                if type(kind).__name__ == "Image":  # decoded by ``media`` alone, which refuses bombs
                     data = data.cast_column(name, type(kind)(decode=False))
             for number, cells in enumerate(data, start=1):
                 yield Row(f"row {number} of {source.spec}", cells)
@@ -240,11 +234,11 @@ def read_hub(source: Source) -> Table:
 
 @lru_cache(maxsize=8)
 def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, str]:
-    """Open a split of a hub dataset once: the one asked for, else the first of test, validation, train."""
+    """Open a split of a hub dataset once: the one named, or the first of test, validation and train."""
     datasets: Any = None
     with suppress(ImportError):
         datasets = importlib.import_module("datasets")
-    # A folder called datasets that Python took for it has no version.
+    # A mere folder called datasets can be imported too, but has no version.
     if int(getattr(datasets, "__version__", "0").split(".")[0]) < 4:
         raise DataError(
             f"{spec} is not a file here; to read it from the Hugging Face Hub, without running a script that "
@@ -252,7 +246,7 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
         )
     local = None
     with suppress(ImportError, ValueError):
-        # load_dataset("text") would read what lies in the working folder, and "pandas" would unpickle it.
+        # load_dataset("text") would read the files of the working folder, and "pandas" would unpickle them.
         local = importlib.util.find_spec(f"datasets.packaged_modules.{spec}")
     if local is not None:
         raise DataError(f"{spec} is neither a file here nor the id of a hub dataset; give one of the two")
@@ -272,18 +266,18 @@ def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, s
 def _explain_failure(spec: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # datasets, huggingface_hub, the network, a decoder: each has its own types
+    except Exception as error:  # each of datasets, huggingface_hub and decoders has its own types
         raise DataError(
             f"{spec} is not a file here and can't be read from the Hugging Face Hub ({shorten(error)}); "
             "check the name, --split, --dataset-config and the network"
         ) from error
 
 
-# ---- the package's own text
+# ---- texts inside the package
 
 
 class Embedded(StrEnum):
-    """A part of what ships inside the package, under its license: the extension of its files."""
+    """A part of the texts inside the package, by the extension of its files."""
 
     SENTENCES = ".txt"
     TREEBANK = ".conllu"  # the first sentences of each file of sentences, annotated by hand after UD v2
@@ -292,7 +286,7 @@ class Embedded(StrEnum):
 
 
 def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
-    """Open the files of a part, one after the other in the order of their names, with those names."""
+    """Open the files of a part in the order of their names; yields streams and names."""
     folder = resources.files("attnprobe.corpus") / "sentences"
     files = (file for file in folder.iterdir() if file.name.endswith(part.value))
     for file in sorted(files, key=lambda file: file.name):
@@ -301,7 +295,7 @@ def open_embedded(part: Embedded) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False) -> Iterator[Document]:
-    """Stream what ships inside the package; with ``by_file``, sentences count in the group of their file."""
+    """Stream texts inside the package; with ``by_file``, each file is a group."""
     for stream, name in open_embedded(part):
         lines = decode_lines(stream, name)
         match part:
@@ -319,7 +313,7 @@ def read_embedded(part: Embedded = Embedded.SENTENCES, *, by_file: bool = False)
 
 
 def _choose_embedded(source: Source) -> tuple[Embedded, bool]:
-    """Choose the part by what is wanted of it, and whether its files are groups."""
+    """Choose the part that a source wants, and whether its files are groups."""
     part = Embedded.TREEBANK if source.annotated else Embedded.SENTENCES
     part = Embedded.COREFERENCE if source.coreference else Embedded.PAIRS if source.contrasts else part
     grouped = source.group_column == FILE and part in {Embedded.SENTENCES, Embedded.TREEBANK}
@@ -327,14 +321,14 @@ def _choose_embedded(source: Source) -> tuple[Embedded, bool]:
     return part, grouped
 
 
-# ---- several sources, and groups of documents that are measured apart
+# ---- several sources, and groups of documents
 
-#: Of more groups, tables and sums would grow too large.
+#: Tables of more groups would grow too large.
 MOST_GROUPS = 100
 
 
 def join_sources(sources: Sequence[OpenSource], column: str | None = None) -> OpenSource:
-    """Chain sources of text; where the ``column`` of groups is ``FILE``, each is a group by its name."""
+    """Chain sources of text; where the ``column`` of groups is ``FILE``, each source is a group."""
     if len(sources) == 1:
         return sources[0]
     known, names, texts = dict[str, str](), list[str](), list[Iterable[Document]]()
@@ -355,7 +349,7 @@ def join_sources(sources: Sequence[OpenSource], column: str | None = None) -> Op
 
 
 def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Iterator[Document]:
-    """Keep the documents that are in a group, and say how many are left out; names lose control codes."""
+    """Keep the documents that are in a group, and warn of others; names lose control codes."""
     known: set[str] = set()
     left = 0
     for document in documents:
@@ -367,19 +361,15 @@ def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Itera
         if len(known) > MOST_GROUPS:
             raise DataError(
                 f"{column!r} of {name} has more than {MOST_GROUPS} values, such as {shorten(group)!r}; "
-                "name a column of fewer with --by-group, such as a language, a genre or a source."
+                "name a column of fewer with --by-group, such as a genre."
             )
         if group == ALL_GROUPS:
-            raise DataError(
-                f"{column!r} of {name} has the value {ALL_GROUPS!r}, which is what the rows over all groups "
-                "are called; give the group another name."
-            )
+            taken = f"{ALL_GROUPS!r}, the name of rows over all groups; give the group another name"
+            raise DataError(f"{column!r} of {name} has the value {taken}.")
         yield replace(document, group=group)
     if not known:
-        raise DataError(
-            f"No document of {name} is in a group: {column!r} is empty, or not there, in each; name another "
-            "column or comment with --by-group."
-        )
+        empty = f"{column!r} is empty, or not there, in each; name another column or comment with --by-group"
+        raise DataError(f"No document of {name} is in a group: {empty}.")
     if left:
         sentence = f"Texts of {name} without {shorten(column)!r} are left out: {left:,}."
         warnings.warn(sentence, AttnprobeWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Texts that belong together: pairs with a score, triplets, queries with passages; of a table or a folder."""
+"""Related texts of a table or a folder: pairs with a score, triplets, queries with passages."""
 
 import hashlib
 import math
@@ -16,17 +16,16 @@ from attnprobe.corpus.streams import PACKED, explain_errors, hash_stream, open_f
 from attnprobe.errors import DataError
 from attnprobe.tasks import Gold
 
-#: The columns of judgements.
 _JUDGED = ("query-id", "corpus-id", "score")
-#: No passage is more relevant.
+#: The largest grade of relevance.
 MOST_RELEVANT = 1000
 
 
 def relate_rows(documents: Iterable[Document], gold: Gold) -> Iterator[Document]:
-    """Read rows of a text, a text beside it and a label as what a task about several texts needs.
+    """Turn rows of two texts and a label into the documents of a task about several texts.
 
-    Of triplets, the label is the negative; of queries and passages, another passage that does not answer,
-    if any. Rows that lack one of them are left as they are. Each query comes once, with all of its passages,
+    The label of triplets is the negative, and that of queries and passages a further passage that does not
+    answer, if any. Incomplete rows stay as they are. Queries come first, each once with all of its passages,
     and then each passage once.
     """
     if gold is Gold.RELEVANCE:
@@ -48,7 +47,7 @@ def _read_negative(label: Any) -> str:
 
 
 def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
-    """Give the queries of rows, then their passages; texts go by the place of the first row they are in."""
+    """Give the queries of rows, then their passages; texts are named by the order in which they come."""
     names: dict[str, str] = {}
     passages: dict[str, None] = {}
     queries: dict[str, tuple[Document, dict[str, int]]] = {}
@@ -70,7 +69,7 @@ def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
 
 
 def find_benchmark(folder: Path) -> list[Path]:
-    """Find the passages and the queries of a folder, packed or not; nothing where it does not have both."""
+    """Find the files of passages and queries of a folder, packed or not; none unless it has both."""
     files = list[Path]()
     for name in ("corpus", "queries"):
         paths = (folder / f"{name}.jsonl{packing}" for packing in ("", *PACKED))
@@ -83,7 +82,7 @@ def open_benchmark(path: Path, split: str | None) -> OpenSource:
 
     It holds ``corpus.jsonl`` (``_id``, ``title``, ``text``), ``queries.jsonl`` (``_id``, ``text``) and
     ``qrels/SPLIT.tsv`` (``query-id``, ``corpus-id``, ``score``). A passage is its title, a blank and its
-    text. ``split``: which judgements; None takes ``test``, or the only ones.
+    text. Without a ``split``, judgements are ``test``, or the only ones.
 
     References:
         Thakur et al. (2021), BEIR: a heterogeneous benchmark for zero-shot evaluation of retrieval models.
@@ -113,16 +112,15 @@ def _read_benchmark(corpus: Path, queries: Path, qrels: Path) -> Iterator[Docume
     for row in _read_rows(qrels, _JUDGED):
         judgement: list[Any] = [row.cells.get(name) for name in _JUDGED]
         query, passage, score = judgement
-        if None not in (query, passage, score):  # as they are in a blank line
-            grade = math.nan
-            with suppress(ValueError, TypeError, OverflowError):
-                grade = float(score)
-            if not (abs(grade) <= MOST_RELEVANT and grade.is_integer()):
-                raise DataError(
-                    f"{row.where} has the score {shorten(repr(score))}; scores are whole numbers up to "
-                    f"{MOST_RELEVANT:,}."
-                )
-            judged.setdefault(str(query), {})[str(passage)] = int(grade)
+        if None in (query, passage, score):  # a blank line
+            continue
+        grade = math.nan
+        with suppress(ValueError, TypeError, OverflowError):
+            grade = float(score)
+        if not (abs(grade) <= MOST_RELEVANT and grade.is_integer()):
+            allowed = f"scores are whole numbers up to {MOST_RELEVANT:,}"
+            raise DataError(f"{row.where} has the score {shorten(repr(score))}; {allowed}.")
+        judged.setdefault(str(query), {})[str(passage)] = int(grade)
     for name, row in _read_items(queries):
         if name in judged and (text := read_text(row, "text", None)):
             yield Document(text, label=Query(name, tuple(judged[name].items())), role="query")
@@ -141,7 +139,7 @@ def _read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[Row]:
 
 
 def _read_items(path: Path) -> Iterator[tuple[str, Row]]:
-    """Give the queries or passages of a file with their names."""
+    """Read the queries or passages of a file, with their names."""
     known: set[str] = set()
     for row in _read_rows(path):
         name = row.cells.get("_id", row.cells.get("id"))

@@ -1,4 +1,4 @@
-"""Rows of tables: csv and tsv, JSON and parquet, and sentences whose words have a label each."""
+"""Readers of tables: csv and tsv, JSON and parquet, and sentences whose words have labels."""
 
 import csv
 import io
@@ -26,14 +26,13 @@ from attnprobe.errors import AttnprobeError, DataError
 
 # ---- cells between commas or tabs
 
-#: A first line that names the separator of the cells, as Excel reads and writes it.
+#: A first line that names the separator, as Excel reads and writes it.
 _SEPARATOR = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 
 
 def read_csv(stream: BinaryIO, source: Source) -> Table:
     """Read comma-separated values, quoted as in RFC 4180 or behind a blank; a first line may be ``sep=;``."""
-    # csv's own limit is 128 KiB a cell. A quote that never closes would make a cell of all that follows.
-    csv.field_size_limit(LONGEST_LINE)
+    csv.field_size_limit(LONGEST_LINE)  # which is 128 KiB a cell by default
     lines = decode_lines(stream, source.spec)
     first = next(lines, "")
     if named := _SEPARATOR.fullmatch(first.rstrip("\r\n")):
@@ -47,7 +46,7 @@ def read_tsv(stream: BinaryIO, source: Source) -> Table:
 
 
 def parse_tsv(lines: Iterable[str], source: Source) -> Table:
-    """Read tab-separated values, in which a quote is a character like any other, as SST-2 and GAP have it."""
+    """Read tab-separated values; quotes are ordinary characters, as in SST-2 and GAP."""
     cells = (line.split("\t") for line in strip_ends(lines))
     return _name_cells(enumerate(cells, start=1), source, "tabs", strays=";,")
 
@@ -55,7 +54,7 @@ def parse_tsv(lines: Iterable[str], source: Source) -> Table:
 def _split_csv(
     lines: Iterator[str], name: str, start: int, **dialect: Any
 ) -> Iterator[tuple[int, list[str]]]:
-    """Give each row with the number of its first line; from the first blank before a quote, none counts."""
+    """Number rows by their first lines; from the first blank before a quote on, such blanks are dropped."""
     taken: list[str] = []  # the lines of this row
 
     def take() -> Iterator[str]:
@@ -64,7 +63,7 @@ def _split_csv(
             yield line
 
     try:
-        # strict: a quote that never closes is refused, not made one cell of all that follows.
+        # Not strict, a quote that never closes would make one cell of all that follows.
         for cells in csv.reader(take(), strict=True, **dialect):
             if "skipinitialspace" not in dialect and any(re.match(' +"', cell) for cell in cells):
                 yield from _split_csv(chain(taken, lines), name, start, skipinitialspace=True, **dialect)
@@ -82,16 +81,14 @@ def _split_csv(
 def _name_cells(
     rows: Iterator[tuple[int, list[str]]], source: Source, separator: str, *, strays: str
 ) -> Table:
-    """Name the columns of separated values; ``strays`` are other separators, which a lone header may hold."""
+    """Name the columns of separated values; a lone column with ``strays``, other separators, is refused."""
     rows = (row for row in rows if any(map(str.strip, row[1])))
     first = list(islice(rows, 1 + PEEK_ROWS))
     header, *below = [[cell.strip() for cell in cells] for _, cells in first] or [[]]
     if len(header) == 1 and any(stray in first[0][1][0] for stray in strays):
-        raise DataError(
-            f"{source.spec} starts with the single column {shorten(header[0])!r}; separate its cells by "
-            f"{separator} and start it with a line of column names"
-        )
-    # A title above the names leaves columns without one that are not the first, an index.
+        advice = f"separate its cells by {separator} and start it with a line of column names"
+        raise DataError(f"{source.spec} starts with the single column {shorten(header[0])!r}; {advice}")
+    # Under a title, columns other than the first, which may be an index, have no name.
     for name, *cells in islice(zip_longest(header, *below, fillvalue=""), 1, None):
         if source.header and not name and 2 * sum(map(bool, cells)) > len(cells):
             title = shorten(repr(" ".join(filter(None, header))))
@@ -122,7 +119,7 @@ def read_jsonl(stream: BinaryIO, source: Source) -> Table:
 
 
 def parse_jsonl(lines: Iterable[str], name: str) -> Table:
-    """Make a table of JSON Lines; blank lines are passed over."""
+    """Make a table of JSON Lines, without blank lines."""
 
     def read() -> Iterator[Row]:
         for number, line in enumerate(lines, start=1):
@@ -134,7 +131,7 @@ def parse_jsonl(lines: Iterable[str], name: str) -> Table:
 
 
 def read_json(stream: BinaryIO, source: Source) -> Table:
-    """Read an array of objects or strings, an object with just one such array in it, or JSON Lines."""
+    """Read an array of objects or strings, an object that holds just one such array, or JSON Lines."""
     name, advice = source.spec, "give an array of objects or strings"
     text = "".join(decode_lines(stream, name, longest=WHOLE))
     first, _, rest = text.strip().partition("\n")
@@ -142,7 +139,7 @@ def read_json(stream: BinaryIO, source: Source) -> Table:
         return parse_jsonl(text.split("\n"), name)
     value = _parse_json(text, name, advice) if text.strip() else []
     arrays = [value]
-    if isinstance(value, dict):  # which may be a text with its links
+    if isinstance(value, dict):  # a text with its links, or around an array
         arrays = [[value]] if "text" in value else [item for item in value.values() if type(item) is list]
     if len(arrays) != 1 or not isinstance(arrays[0], list):
         raise DataError(f"{name} holds neither an array nor an object with just one array in it; {advice}")
@@ -166,16 +163,15 @@ def _parse_json(text: str, where: str, advice: str) -> Any:
 
 # ---- parquet
 
-#: What is neither text nor number, and lists that are embeddings, as pyarrow spells the type of a column.
+#: Types of columns, as pyarrow spells them, that are neither text nor numbers, and lists that are embeddings.
 _SKIPPED = re.compile(r"binary|timestamp|date|time\d|duration|decimal|list<\w+: (halffloat|float|double)")
 
 
 def read_parquet(stream: BinaryIO, source: Source) -> Table:
-    """Read the columns of text, numbers, categories and lists of them; and those that are to be kept."""
+    """Read columns of text, numbers, categories and lists of them, and those in ``list_kept``."""
     from pyarrow import parquet
 
-    # Parquet is read from its end and in jumps, which neither gzip nor a pipe can do cheaply.
-    if not stream.seekable():
+    if not stream.seekable():  # parquet is read from its end and in jumps
         stream = io.BytesIO(stream.read())
     with _explain_damage(name := source.spec):
         file = parquet.ParquetFile(stream, pre_buffer=False)
@@ -183,7 +179,7 @@ def read_parquet(stream: BinaryIO, source: Source) -> Table:
     kept = list_kept(source, schema.names)
     columns = [field.name for field in schema if field.name in kept or not _SKIPPED.search(str(field.type))]
     classes: dict[str, tuple[str, ...]] = {}
-    with suppress(ValueError, KeyError, TypeError, RecursionError):  # whatever else somebody put there
+    with suppress(ValueError, KeyError, TypeError, RecursionError):  # the metadata may be anything
         classes = find_class_names(json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"])
 
     def read() -> Iterator[Row]:
@@ -202,9 +198,8 @@ def _explain_damage(name: str) -> Iterator[None]:
     except (AttnprobeError, MemoryError):
         raise
     except Exception:
-        raise DataError(
-            f"{name} is damaged: it is not a whole parquet file; write or download it again"
-        ) from None
+        damage = "it is not a whole parquet file; write or download it again"
+        raise DataError(f"{name} is damaged: {damage}") from None
 
 
 # ---- words with labels
@@ -214,11 +209,11 @@ _COMMENT = re.compile(r"# (id\s|\w+\s*=)")
 
 
 def read_tagged(stream: BinaryIO, source: Source) -> Table:
-    """Read a sentence a row: column ``tokens`` for the words, ``tags`` for the last column of the file.
+    """Read a sentence a row: its words as the column ``tokens``, and their labels as ``tags``.
 
-    Words stand a line each, with their labels behind them, and a blank line between sentences. Columns are
-    parted by tabs, in a line that has one, else by blanks. A document begins behind a line that begins with
-    -DOCSTART-. Comments such as ``# id 8f3`` or ``# sent_id = 12`` are passed over.
+    A line holds a word and further columns, the last of which is the label; a blank line ends a sentence.
+    Columns are separated by tabs, or in lines without any by blanks. A document begins behind a line that
+    begins with -DOCSTART-. Comments such as ``# id 8f3`` or ``# sent_id = 12`` are skipped.
 
     References:
         Tjong Kim Sang and De Meulder (2003), Introduction to the CoNLL-2003 shared task.
@@ -235,9 +230,9 @@ def read_tagged(stream: BinaryIO, source: Source) -> Table:
                 elif not _COMMENT.match(line):
                     cells = [cell.strip() for cell in line.split("\t" if "\t" in line else None)]
                     if len(cells) < 2 or not cells[0] or not cells[-1]:
+                        advice = "separate them by a tab or a blank, and sentences by a blank line"
                         raise DataError(
-                            f"line {number} of {name} does not hold a word and its label; part them by a tab "
-                            "or a blank, and sentences by a blank line"
+                            f"line {number} of {name} does not hold a word and its label; {advice}"
                         )
                     words.append(cells[0])
                     tags.append(cells[-1])

@@ -1,7 +1,7 @@
-"""Schemas: the columns of each task's data, and from a row to a ``Document``.
+"""Schemas: the columns of each task's data, and the documents of their rows.
 
-A column is the one that a user names, by its name or its number, or else the first of the usual names that is
-there, in any letter case.
+A column is the one that a user names, by name or number, or else the first of the usual names that is there,
+in any letter case.
 """
 
 import warnings
@@ -20,22 +20,22 @@ from attnprobe.corpus.source import OPTIONS, Source
 from attnprobe.corpus.streams import check_unicode, shorten
 from attnprobe.errors import AttnprobeWarning, DataError
 
-#: The usual names of columns. The first sentence of sentence1/sentence2 and the like is read alone: a pair
-#: has to be asked for.
+#: The usual names of columns. Of sentence1/sentence2 and the like, the first is read alone unless a pair is
+#: named.
 TEXT = ("text", "sentence", "sentence1", "content", "document", "premise", "question")
 WORDS = ("tokens", "words")
 LABEL = ("label", "labels", "class", "target")
 TAGS = ("ner_tags", "tags", "pos_tags", "upos", "labels", "label")
 QUESTION, CONTEXT, ANSWERS = ("question",), ("context",), ("answers",)
 PICTURE = ("image", "images", "image_path", "file_name", "img", "jpg", "png")
-#: The same of contrasts; the second are those of BLiMP.
+#: Those of contrasts; the second ones are BLiMP's.
 CLEAN, CORRUPTED = ("clean", "sentence_good"), ("corrupted", "sentence_bad")
 ANSWER = ("answer", "label", "labels", "target")
 OTHER = ("other", "other_answer", "answer_corrupted")
 
 
 def read_table(table: Table, source: Source) -> Iterator[Document]:
-    """Yield a document, or a part of one, for each row whose text is not blank."""
+    """Yield a document for each row whose text is not blank."""
     schema = LabelledTexts if source.find_labels and not source.usual else Texts
     if source.contrasts or source.annotated:
         schema = Contrasts if source.contrasts else GoldLinks
@@ -45,13 +45,13 @@ def read_table(table: Table, source: Source) -> Iterator[Document]:
 
 
 def list_usual(source: Source) -> set[str]:
-    """List the names, in lower case, by which columns beside that of the text are looked for."""
+    """List the usual names, in lower case, of columns other than that of the text."""
     usual = source.usual or ((LABEL, TAGS, ANSWERS) if source.find_labels else ())
     return {name for names in usual for name in names}
 
 
 def list_kept(source: Source, columns: Sequence[str]) -> set[str]:
-    """List the columns that are read although they hold neither texts nor numbers: links, or images."""
+    """List the columns of links or images, which hold neither texts nor numbers."""
     if source.annotated:
         return {LINKS, *WORD_COLUMNS.values()} & set(columns)
     image = find_image(source, columns, source.spec)
@@ -59,7 +59,7 @@ def list_kept(source: Source, columns: Sequence[str]) -> set[str]:
 
 
 def find_image(source: Source, columns: Sequence[str], name: str) -> str | None:
-    """Find the column of images: the one that is named, or of a usual name where the model reads images."""
+    """Find the column of images: a named one, or one of a usual name if the model reads images."""
     if source.image_column is not None:
         return None if source.image_column == "none" else find_column(source.image_column, columns, name)
     column = find_usual(PICTURE, columns)
@@ -67,16 +67,16 @@ def find_image(source: Source, columns: Sequence[str], name: str) -> str | None:
 
 
 class Texts:
-    """Texts, or pairs that are read together, perhaps with an image; a label where its column is named.
+    """Texts, or pairs that are read together, perhaps with an image; with a label if its column is named.
 
-    Rows with one value in the column of documents are parts of one document, others documents of their own.
+    Rows with the same value in the column of documents are parts of one document; others are whole ones.
     """
 
-    #: The usual names of what is looked for beside the text; with those of a text, it is needed, and a pair.
+    #: The usual names of further columns; if they include the text's, text and pair are required.
     usual: ClassVar[dict[str, tuple[str, ...]]] = {}
 
     def __init__(self, source: Source, table: Table, first: Sequence[Row]) -> None:
-        """Choose the columns; ``first`` are the first rows, which were taken from the table."""
+        """Choose the columns; ``first`` are the first rows, already taken from the table."""
         self._source, self._table, self._first = source, table, first
         named = (source.text_column, source.pair_column, source.label_column, source.other_column)
         beside = (source.document_column, source.group_column)
@@ -108,20 +108,20 @@ class Texts:
         self._words = self.most_are(cells.read_words, self.text)
 
     def choose(self) -> None:
-        """Choose columns by what they hold."""
+        """Choose columns by their content."""
 
     def find(self, names: Sequence[str]) -> str | None:
-        """Find a column by its usual names among those that are free."""
+        """Find a column of a usual name among those that are not chosen yet."""
         chosen = (self.text, self.pair, self.label, self.other)
         return find_usual(names, [column for column in self._free if column not in chosen])
 
     def most_are(self, read: Callable[[Any], Any], column: str) -> bool:
-        """Tell whether most cells of the first rows can be read."""
+        """Tell whether most cells of a column in the first rows can be read."""
         there = [cell for row in self._first if (cell := row.cells.get(column)) is not None]
         return 2 * sum(read(cell) is not None for cell in there) > len(there)
 
     def read(self) -> Iterator[Document]:
-        """Yield a document for each row that holds a text; rows without an image are left out, if any has."""
+        """Yield a document for each row that holds a text and, with a column of images, an image."""
         table, known, blind = self._table, dict[str, str](), 0
         for row in chain(self._first, table.rows):
             if (document := self.read_row(row)) is None:
@@ -137,7 +137,7 @@ class Texts:
             name = cells.read_cell(row, self.parts, f"{advice} --document-column")
             part_of = row.part_of if self.parts is None else None
             if name is not None:
-                # By its first row too: 17 is another document in another file, and the same in a part.
+                # With its first row: 17 is another document in another file, and the same in a part of it.
                 part_of = known.setdefault(str(name), f"{name}\0{document.digest:x}")
             yield replace(document, group=None if group is None else str(group), part_of=part_of)
         if blind:
@@ -149,7 +149,7 @@ class Texts:
         return None if text is None else Document(text, cells.read_text(row, self.pair), self.read_label(row))
 
     def read_text(self, row: Row) -> str | None:
-        """Read a text, or words, which are joined by blanks."""
+        """Read a text, or words joined by blanks."""
         assert self.text is not None
         words = cells.read_words(row.cells.get(self.text)) if self._words else None
         if words is None:
@@ -180,7 +180,7 @@ class Texts:
             index = column.startswith("__index_level_")  # of pandas, in parquet
             if text and not index and not all(map(cells.is_number, filled)):
                 strings.append(column)
-        # A number in a line of names means that it is data: words and frequencies, say.
+        # A number in a line of names means that it is data, such as words and frequencies.
         if len(strings) == 1 and not (self._table.header and any(map(cells.is_number, self._free))):
             return strings[0]
         advice = " (--no-header where the first line is data)" if self._table.header else ""
@@ -203,7 +203,7 @@ class LabelledTexts(Texts):
 
         answers, question = self.label or self.find(ANSWERS), self.text or self.find(QUESTION)
         context, words = self.pair or self.find(CONTEXT), self.text or self.find(WORDS)
-        # Without the name of its answers, a question is not what was meant where one of its texts is named.
+        # If only one of its two texts is named, and no answers, it is not read as a question.
         usual = self.label is not None or (self.text is None) == (self.pair is None)
         known = question and context and question != context and usual
         if answers and known and self.most_are(get_object, answers):
@@ -228,7 +228,7 @@ class LabelledTexts(Texts):
         return super().read_label(row)
 
     def _are_aligned(self, words: str, tags: str) -> bool:
-        """Tell whether most lists of labels are as long as the words beside them: others are of the text."""
+        """Tell whether most lists of labels have one for each word; others are labels of the text."""
         rows = [(row.cells.get(words), row.cells.get(tags)) for row in self._first]
         lists = [(ours, labels) for ours, labels in rows if isinstance(labels, list)]
         alike = [isinstance(ours, list) and len(ours) == len(labels) for ours, labels in lists]
@@ -236,7 +236,7 @@ class LabelledTexts(Texts):
 
 
 class GoldLinks(Texts):
-    """Texts with words and gold links: the second text of a pair and what a decoder reads have names too."""
+    """Texts with words and gold links; usual names are those of a pair and of a decoder's text, too."""
 
     usual: ClassVar = {"pair": (TEXT_COLUMNS["pair"],), "label": (TEXT_COLUMNS["target"],)}
 
@@ -254,7 +254,7 @@ class GoldLinks(Texts):
 
 
 class Contrasts(Texts):
-    """A clean and a corrupted text, either perhaps empty, the answer and what it is compared with."""
+    """A clean and a corrupted text, either of which may be empty, the answer and another one."""
 
     usual: ClassVar = {"text": CLEAN, "pair": CORRUPTED, "label": ANSWER, "other": OTHER}
 
@@ -273,7 +273,7 @@ def find_column(column: str, columns: Sequence[str], name: str) -> str:
 
 
 def find_usual(names: Sequence[str], columns: Sequence[str]) -> str | None:
-    """Find the first of the usual names among columns, in any letter case but the exact one first."""
+    """Find the first of the usual names among columns, in any letter case, preferring the exact one."""
     for usual in names:
         alike = [column for column in columns if column.lower() == usual]
         if alike:
@@ -282,7 +282,7 @@ def find_usual(names: Sequence[str], columns: Sequence[str]) -> str | None:
 
 
 def require(column: str, columns: Sequence[str], name: str) -> None:
-    """Refuse a column that is not there, or there twice."""
+    """Refuse a column that is missing, or there twice."""
     if column not in columns:
         raise DataError(f"{name} has no column {column!r}; its columns are {list_columns(columns)}")
     if columns.count(column) > 1:
@@ -290,6 +290,6 @@ def require(column: str, columns: Sequence[str], name: str) -> None:
 
 
 def list_columns(columns: Sequence[str]) -> str:
-    # repr, since a hostile header may hold escape sequences that a terminal would obey.
+    # repr, since a hostile header may hold escape sequences for the terminal.
     names = ", ".join(repr(shorten(column)) for column in columns[:20])
     return f"{names} and {len(columns) - 20} more" if len(columns) > 20 else names

@@ -1,4 +1,4 @@
-"""Annotation by tokens: from characters of a document to positions in the sequences it becomes."""
+"""Annotation by tokens: from the characters of a document to positions in its sequences."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -9,17 +9,17 @@ from zlib import crc32
 from attnprobe.attention.tokens import Asks, TokenAnnotation, TokenLink, TokenSpan, TokenTag
 from attnprobe.corpus.document import Annotation, Link, Span, Where
 
-#: Where each token begins and ends in its text; a token that is not of the text has (0, 0).
+#: The first character of each token and the one behind its last; (0, 0) for tokens of no text.
 Offsets = Sequence[tuple[int, int]]
-#: Finds where a span is in a sequence; None where it is not there whole.
+#: Finds a span in a sequence; None where it is not there whole.
 Find = Callable[[Any], TokenSpan | None]
 
 
 class Alignment:
-    """The tokens of a document by their characters; a span has those it shares a character with."""
+    """The tokens of a document by their characters; a span has the tokens that share characters with it."""
 
     def __init__(self, offsets: Mapping[Where, Offsets], whole: "Alignment | None" = None) -> None:
-        """Take the characters of every token of each text; ``whole`` are those before some were cut off."""
+        """Take the offsets of each text's tokens; ``whole`` are those of texts before truncation."""
         self._whole = whole
         self._tokens = {
             where: [(place, *ends) for place, ends in enumerate(tokens) if ends[1] > ends[0]]
@@ -27,22 +27,22 @@ class Alignment:
         }
 
     def tokens(self, span: Span) -> TokenSpan | None:
-        """Find the tokens of a span; None where there are none, or truncation took one of them."""
+        """Find the tokens of a span; None where there are none, or truncation cut one off."""
         left = self._find_left(span)
         before = left if self._whole is None or left is None else self._whole.tokens(span)
         if left is None or before is None:
             return None
-        # A character may be of several tokens, so that those that are left don't tell what is missing.
+        # Several tokens may share a character, so that those left do not show whether one is missing.
         return left if before.stop - before.start == left.stop - left.start else None
 
     @property
     def second(self) -> int:
-        """The place of the first token of the second text of a pair; 0 where there is none."""
+        """The place of the second text's first token; 0 where there is none."""
         pair = self._tokens.get("pair")
         return pair[0][0] if pair else 0
 
     def has_tokens(self, span: Span) -> bool:
-        """Tell whether a span has tokens, or had some before they were cut off."""
+        """Tell whether a span has tokens, or had some before truncation."""
         return (self._whole or self)._find_left(span) is not None
 
     def _find_left(self, span: Span) -> TokenSpan | None:
@@ -55,7 +55,7 @@ class Alignment:
 def tag_tokens(
     tags: Iterable[tuple[Span, str | int]], offsets: Offsets, room: int, at: int
 ) -> tuple[TokenTag, ...]:
-    """Find the first token that ends in each word, of the first ``room`` of a text that begins at ``at``."""
+    """Tag the first token that ends in each word, among the ``room`` tokens of a text from ``at`` on."""
     ends, tagged = [stop for _, stop in offsets[:room]], []
     for word, name in tags:
         first = bisect_right(ends, word.start - 1)
@@ -65,7 +65,7 @@ def tag_tokens(
 
 
 class Window(NamedTuple):
-    """The tokens ``first`` to ``last`` of a document, which begin at ``at`` of a sequence."""
+    """The tokens of a document from ``first`` up to ``last``, which are in a sequence from ``at`` on."""
 
     alignment: Alignment
     first: int
@@ -76,7 +76,7 @@ class Window(NamedTuple):
         return self.move(self.alignment.tokens(span))
 
     def move(self, span: TokenSpan | None) -> TokenSpan | None:
-        """Move a span of the document's tokens to where it is in the sequence."""
+        """Move a span from the document's tokens to the sequence; None where it is not inside."""
         if span is None or span.start < self.first or span.stop > self.last:
             return None
         by = self.at - self.first
@@ -86,7 +86,7 @@ class Window(NamedTuple):
 def split_annotation(
     annotation: Annotation, windows: Sequence[Window], texts: Mapping[Where, str]
 ) -> Iterator[TokenAnnotation]:
-    """Give each window of a document, in order, the words and links that lie in it whole."""
+    """Give the annotation of each window of a document: the words and links that lie in it whole."""
     starts = [window.first for window in windows]
     alignment = windows[0].alignment
     words: list[list[tuple[Span, TokenSpan]]] = [[] for _ in windows]
@@ -117,9 +117,8 @@ def split_annotation(
 def _describe_words(
     words: Iterable[tuple[Span, TokenSpan]], annotation: Annotation, texts: Mapping[Where, str]
 ) -> dict[str, Any]:
-    """Give the tokens of words, ordered by their ends, a number for each spelling, and parts of speech."""
-    # Of words with the very same tokens the first is kept.
-    first: dict[TokenSpan, Span] = {}
+    """Describe words: their tokens, ordered by ends, a hash of each spelling, and parts of speech."""
+    first: dict[TokenSpan, Span] = {}  # of several words with the same tokens
     for word, here in words:
         first.setdefault(here, word)
     spans = sorted(first, key=lambda here: (here.stop, here.start))
@@ -134,7 +133,7 @@ def _describe_words(
 
 
 def convert_link(link: Link | TokenLink, source: Find, target: Find, asks: Asks = "both") -> TokenLink | None:
-    """Find a link by tokens; None where the source or every right answer is gone, or only these are left."""
+    """Convert a link to tokens; None without its source, its right answers, or its wrong ones."""
     begins = source(link.source)
     if begins is None or (asks == "backward" and link.candidates):
         return None
@@ -154,15 +153,15 @@ def convert_link(link: Link | TokenLink, source: Find, target: Find, asks: Asks 
 
 
 def find_spans(find: Find, spans: Iterable[Any]) -> tuple[TokenSpan, ...]:
-    """Find the spans that are there whole."""
+    """Find the spans that are in a sequence whole."""
     return tuple([here for span in spans if (here := find(span)) is not None])
 
 
-# ---- what a decoder beside an encoder reads
+# ---- the texts of decoders beside an encoder
 
 
 class PendingLinks(NamedTuple):
-    """The annotation of a document without its target's tokens; ``window`` finds the encoder's spans."""
+    """The annotation of a document whose target has no tokens yet; ``window`` finds the encoder's spans."""
 
     annotation: Annotation
     window: Window
@@ -173,14 +172,14 @@ class PendingLinks(NamedTuple):
 
     @property
     def unasked(self) -> int:
-        """How many go backward, from the encoder's text, and have candidates."""
+        """The number of links with candidates that go backward, from the encoder's text."""
         return sum(bool(link.candidates) and link.source.where != "target" for link in self.links)
 
 
 def annotate_shifted(encoder: TokenAnnotation, length: int) -> tuple[TokenAnnotation, TokenAnnotation]:
-    """Annotate a decoder that reads the encoder's first tokens, one place later; and it with the encoder.
+    """Annotate a decoder that reads the encoder's first tokens one place later, and its cross-attention.
 
-    Every link lies in the decoder, and twice between the two: forward and backward.
+    Each link is within the decoder, and twice across: forward and backward.
     """
 
     def later(span: TokenSpan) -> TokenSpan | None:
@@ -194,8 +193,7 @@ def annotate_shifted(encoder: TokenAnnotation, length: int) -> tuple[TokenAnnota
     for link in encoder.links:
         across.append(convert_link(link, later, keep, "forward"))
         across.append(convert_link(link, keep, later, "backward"))
-    # Those that are left are the first ones, as words are ordered by their ends.
-    words = find_spans(later, encoder.words)
+    words = find_spans(later, encoder.words)  # the first ones, as words are ordered by their ends
     known = {"words": words, "forms": encoder.forms[: len(words)]}
     known["parts_of_speech"] = encoder.parts_of_speech[: len(words)]
     cut = encoder.cut or len(words) < len(encoder.words)
@@ -207,7 +205,7 @@ def annotate_shifted(encoder: TokenAnnotation, length: int) -> tuple[TokenAnnota
 def annotate_target(
     encoder: TokenAnnotation, awaited: PendingLinks, text: str, target: Alignment, length: int
 ) -> tuple[TokenAnnotation, TokenAnnotation]:
-    """Annotate a decoder that reads ``length`` tokens, a ``text`` put one place later; and both together."""
+    """Annotate a decoder that reads ``length`` tokens of a ``text`` one place later, and cross-attention."""
     read, find = Window(target, 0, length - 1, 1).find, awaited.window.find
     inside, across = list[TokenLink](), list[TokenLink]()
     for link in awaited.links:

@@ -1,6 +1,6 @@
-"""Which documents are read, and in which order; and their tokenised sequences, on disk.
+"""Samples, parts and random orders of documents; and their tokenised sequences, on disk.
 
-An item's ``part_of`` names its document; an item without one is a document of its own, named by its place.
+Items with the same ``part_of`` are parts of one document; an item without it is a whole document.
 """
 
 import contextlib
@@ -28,26 +28,26 @@ from attnprobe.errors import DataError
 from attnprobe.files import reason
 from attnprobe.sums.documents import name_documents
 
-#: Which part of the documents, counted from 1, and of how many.
+#: The number of a part of the documents, from 1, and how many parts there are.
 Part = tuple[int, int]
 Drawn = TypeVar("Drawn")
 
 
 def select(documents: Any, limit: int | None, sample: int | None, seed: int, part: Part | None = None) -> Any:
-    """Give the first ``limit`` documents, or all, or a ``sample`` of those, in order; or a part of these.
+    """Select the first ``limit`` items, a ``sample`` of documents of those, and a part of these, in order.
 
-    Parts of one document are drawn together and count once; the limit counts parts.
+    A document is drawn with all its items, and counts once; the limit counts items.
     """
     folder = isinstance(documents, MediaFolder)
     items: Iterable[Any] = documents.items if folder else documents
-    chosen = islice(items, None if limit is None else min(limit, sys.maxsize))  # which takes no more
+    chosen = islice(items, None if limit is None else min(limit, sys.maxsize))
     chosen = chosen if sample is None else draw_documents(chosen, sample, seed)
     chosen = chosen if part is None else take_part(chosen, part)
     return replace(documents, items=tuple(chosen)) if folder else iter(chosen)
 
 
 def take_part(items: Iterable[Drawn], part: Part) -> Iterator[Drawn]:
-    """Take the items of every N-th document, from the K-th on, for part K of N; nothing is read ahead."""
+    """Take every N-th document, from the K-th on, for part K of N; nothing is read ahead."""
     (number, of), numbers, count = part, DocumentNumbers(), 0
     for item in items:
         place = numbers.number(getattr(item, "part_of", None))
@@ -60,15 +60,15 @@ def take_part(items: Iterable[Drawn], part: Part) -> Iterator[Drawn]:
 
 
 def draw_documents(items: Iterable[Drawn], number: int, seed: int) -> list[Drawn]:
-    """Draw documents at random, each subset of that size as likely as any other; the items keep their order.
+    """Draw a number of documents at random, all subsets being equally likely; items stay in order.
 
-    The documents of the smallest keys win: a larger number adds documents to those of a smaller one.
+    Those with the smallest keys are drawn, so that a larger sample contains a smaller one.
 
     References:
         Efraimidis and Spirakis (2006), Weighted random sampling with a reservoir, with equal weights.
     """
     drawn: dict[int, list[tuple[int, Drawn]]] = {}  # by key
-    largest: list[int] = []  # negative keys of what is drawn: the largest key first
+    largest: list[int] = []  # a heap of negative keys, the largest key first
     for place, item in enumerate(items):
         key = _draw_key(seed, item, place)
         if key not in drawn:
@@ -87,7 +87,7 @@ def _draw_key(seed: int, item: Any, place: int) -> int:
 
 
 class Spool:
-    """Bytes in an unnamed temporary file, which several threads may read, and which ends with the process."""
+    """Bytes in an unnamed temporary file, which threads may read, and which ends with the process."""
 
     def __init__(self, what: str) -> None:
         self._what, self._end = what, 0
@@ -103,7 +103,7 @@ class Spool:
             self._file.close()
 
     def append(self, content: bytes) -> int:
-        """Write behind what is there; give where it begins."""
+        """Write at the end; returns where the content begins."""
         start = self._end
         with self._explain_full_disk():
             self._file.seek(start)
@@ -122,14 +122,14 @@ class Spool:
             yield
         except OSError as error:
             where = tempfile.tempdir or "of this machine"
-            full = f"{self._what} does not fit the temporary folder {where} ({reason(error)})"
-            raise DataError(f"{full}; point TMPDIR at a larger disk.") from error
+            full = f"does not fit the temporary folder {where} ({reason(error)})"
+            raise DataError(f"{self._what} {full}; point TMPDIR at a larger disk.") from error
 
 
 def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Document]]:
-    """Yield documents in a random order, each with all of its parts; they wait in a temporary file."""
+    """Yield documents in a random order, each as a list of its parts, by way of a temporary file."""
     documents = iter(documents)
-    first = list(islice(documents, 1))  # a source says with its first document in which order they come
+    first = list(islice(documents, 1))  # with which a source says whether it shuffles by itself
     if order.arranged:
         yield from ([document] for document in chain(first, documents))
         return
@@ -137,7 +137,7 @@ def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Docume
     with Spool("The text") as spool:
         for place, document in enumerate(chain(first, documents)):
             keys.append(_draw_key(order.seed, document, place))
-            # Our own objects in a file without a name: nobody else can write to it.
+            # To pickle is safe, as nobody else can write to a file without a name.
             content = pickle.dumps(document, pickle.HIGHEST_PROTOCOL)
             starts.append(spool.append(content) + len(content))
         drawn = np.array(keys, np.uint64)
@@ -155,19 +155,19 @@ def arrange_media(folder: MediaFolder, order: Order) -> MediaFolder:
     return replace(folder, items=tuple(folder.items[place] for _, place in keyed))
 
 
-#: The annotation of a sequence, and that of attention to it from what a decoder reads.
+#: The annotation of a sequence, and that of attention to it from a decoder's text.
 Annotations = tuple[TokenAnnotation | None, TokenAnnotation | None]
 
 
 class SequenceStore(Spool):
-    """Token ids in an unnamed temporary file, and in memory only where each sequence is, and of what."""
+    """Sequences of token ids in an unnamed temporary file, with their places and documents in memory."""
 
     def __init__(self, vocabulary: int) -> None:
         super().__init__("The tokenised text")
         self.counts: NDArray[np.int64] = np.zeros(vocabulary, np.int64)  # of each token, by its id
         self.labels: dict[int, Label] = {}
         self.annotated = False  # whether a sequence has an annotation
-        self.groups: list[str] = []  # the names of those in which sequences count
+        self.groups: list[str] = []  # the names of the groups that sequences count in
         # Of each sequence: start, tokens, bytes of annotation, second text, document, group, name.
         self._facts = [array(code) for code in "qqqqqqQ"]
         self._digest = hashlib.sha256()
@@ -193,7 +193,7 @@ class SequenceStore(Spool):
 
     @property
     def digest(self) -> str:
-        """Name the content: sequences, pairs and labels, in their order."""
+        """The SHA-256 of sequences, pairs and labels, in their order."""
         return self._digest.hexdigest()
 
     def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
@@ -218,8 +218,7 @@ class SequenceStore(Spool):
             if sequence.label is not None:
                 self.labels[len(self)] = sequence.label
             start = self.append(ids.tobytes() + content)
-            text = (sequence.second, sequence.document, group, sequence.name)
-            facts = (start, len(ids), len(content), *text)
+            facts = [start, len(ids), len(content), sequence.second, sequence.document, group, sequence.name]
             for column, fact in zip(self._facts, facts, strict=True):
                 column.append(fact)
         return self
@@ -234,30 +233,3 @@ class SequenceStore(Spool):
 
     def second(self, index: int) -> int:
         return self._facts[3][index]
-
-
-def replace_repeated(
-    ids: NDArray[np.integer], special: NDArray[np.bool_], ordinary: NDArray[np.int64]
-) -> NDArray[np.integer]:
-    """Put another token in the place of each that came before in a sequence, drawn from these alone."""
-    again = np.ones(len(ids), bool)
-    again[np.unique(ids, return_index=True)[1]] = False
-    places = np.flatnonzero(again & ~special)
-    replaced, others = ids.copy(), np.setdiff1d(ordinary, ids)
-    replaced[places] = _open_random(ids.astype(np.int64).tobytes()).choice(others, len(places), replace=False)
-    return replaced
-
-
-def shuffle_tokens(
-    ids: NDArray[np.int32], fixed: NDArray[np.bool_], parts: NDArray[np.integer], seed: int
-) -> NDArray[np.int32]:
-    """Put the tokens of a sequence in a random order, each of the ``parts`` (position,) within itself."""
-    random, shuffled = _open_random(f"{seed}|".encode() + ids.tobytes()), ids.copy()
-    for part in np.unique(parts):
-        places = np.flatnonzero(~fixed & (parts == part))
-        shuffled[places] = ids[random.permutation(places)]
-    return shuffled
-
-
-def _open_random(content: bytes) -> np.random.Generator:
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(content).digest(), "little"))

@@ -1,4 +1,4 @@
-"""Bytes of files and of standard input, unpacked on the way; what can go wrong is said in a sentence."""
+"""Lines and bytes of files and standard input, unpacked on the way, within limits."""
 
 import bz2
 import codecs
@@ -15,16 +15,16 @@ from typing import Any, BinaryIO, cast
 
 from attnprobe.errors import DataError
 
-#: Bytes of the longest line that is read, and of one that may hold all of a file.
+#: The longest line in bytes, and the longest one that may hold a whole file.
 LONGEST_LINE, WHOLE = 1 << 26, 1 << 32
-#: Bytes a packed byte may unpack to, beyond the first ``FREELY``: text unpacks to 3 to 50, a bomb to 1,000.
+#: The most bytes from a packed one, after the first ``FREELY``: texts give 3 to 50, bombs 1,000.
 MOST = 200
 FREELY = 1 << 26
 
 
 @contextmanager
 def explain_errors(name: str) -> Iterator[None]:
-    """Turn what files raise while they are read into one sentence."""
+    """Turn an error of the file system into a sentence."""
     try:
         yield
     except OSError as error:
@@ -32,9 +32,9 @@ def explain_errors(name: str) -> Iterator[None]:
 
 
 def decode_lines(stream: Any, name: str, longest: int = LONGEST_LINE) -> Iterator[str]:
-    r"""Decode UTF-8, or UTF-16 with its mark, line by line: line ends kept, a byte order mark dropped.
+    r"""Decode the lines of UTF-8, or of UTF-16 with its mark; ends of lines stay, a byte order mark does not.
 
-    Lines end in ``\n`` alone, or in ``\r`` where there is no ``\n`` at all; form feeds or U+2028 end none.
+    Lines end in ``\n``, or in ``\r`` where there is no ``\n`` at all, but not in form feeds or U+2028.
     """
     stream = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     encoding, number = "UTF-8", 1
@@ -69,7 +69,7 @@ def strip_ends(lines: Iterable[str]) -> Iterator[str]:
 
 
 def peek_lines(lines: Iterable[str]) -> tuple[str, Iterator[str]]:
-    """Give the first line that is not blank, or the last one where all are; and all lines."""
+    """Give the first line that is not blank, or the last one if all are; and all lines."""
     lines, first = iter(lines), [""]
     for line in lines:
         first.append(line)
@@ -79,7 +79,7 @@ def peek_lines(lines: Iterable[str]) -> tuple[str, Iterator[str]]:
 
 
 def split_blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """Split at blank lines; yield the lines of each sentence with the number of the first."""
+    """Split lines at blank ones; yields each block with the number of its first line."""
     block: list[str] = []
     for number, line in enumerate(chain(lines, [""]), start=1):
         if line.strip():
@@ -90,7 +90,7 @@ def split_blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def shorten(words: object) -> str:
-    """Give the first line of a message, cut where it grows long, without what a terminal may obey."""
+    """Give the first line of a message, cut after 120 characters, without control characters."""
     first = re.split(r"[\r\n]", str(words).strip(), maxsplit=1)[0].rstrip(".")
     first = "".join(character if character.isprintable() else "?" for character in first[:121])
     return first if len(first) <= 120 else first[:120] + "..."
@@ -102,7 +102,7 @@ def _open_zstd(packed: BinaryIO) -> Any:
     return pyarrow.CompressedInputStream(pyarrow.PythonFile(packed), "zstd")
 
 
-#: What unpacks a file, by its last extension, and what the format is called.
+#: The name of each packing and what unpacks it, by extension.
 _PACKINGS: Mapping[str, tuple[str, Callable[[BinaryIO], Any]]] = {
     ".gz": ("gzip", lambda packed: gzip.GzipFile(fileobj=packed)),
     ".bz2": ("bzip2", bz2.BZ2File),
@@ -113,12 +113,12 @@ PACKED = tuple(_PACKINGS)
 
 
 def strip_packing(path: PurePath) -> PurePath:
-    """Take the extension off that says how a file is packed: ``corpus.jsonl.zst`` is ``corpus.jsonl``."""
+    """Take off the extension of a packing: ``corpus.jsonl.zst`` becomes ``corpus.jsonl``."""
     return path.with_suffix("") if path.suffix.lower() in PACKED else path
 
 
 class _Unpacked(io.RawIOBase):
-    """What a packed file holds, as long as that is in proportion to it."""
+    """The content of a packed file, up to a multiple of its size."""
 
     def __init__(self, packed: BinaryIO, name: str, extension: str) -> None:
         self._packed, self._name = packed, name
@@ -143,7 +143,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def check_unicode(text: str, where: str) -> str:
-    """Refuse half a surrogate pair, which JSON and undecodable bytes can give, and no tokenizer takes."""
+    """Refuse half a surrogate pair, which JSON can hold, and which no tokenizer takes."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -153,7 +153,7 @@ def check_unicode(text: str, where: str) -> str:
 
 @contextmanager
 def open_file(path: Path, name: str) -> Iterator[BinaryIO]:
-    """Open a file that errors call ``name``; one whose extension says that it is packed is unpacked."""
+    """Open a file that errors call ``name``, and unpack it if its extension says so."""
     extension = path.suffix.lower()
     with explain_errors(name), path.open("rb") as raw:
         packed = extension in PACKED
@@ -161,7 +161,7 @@ def open_file(path: Path, name: str) -> Iterator[BinaryIO]:
 
 
 def hash_stream(stream: BinaryIO, digest: Any) -> int:
-    """Add what a stream holds to a digest; give its size in bytes."""
+    """Add the content of a stream to a digest; returns its size in bytes."""
     size = 0
     while part := stream.read(1 << 20):
         digest.update(part)

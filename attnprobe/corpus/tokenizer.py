@@ -1,4 +1,4 @@
-"""A tokenizer: the special tokens that it puts around a text, and what kind of token each id is."""
+"""Tokenizers: the special tokens around a text, the kinds of tokens, and how rare their types are."""
 
 import hashlib
 import math
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from attnprobe.corpus.streams import decode_lines, open_file, shorten, strip_ends
 from attnprobe.errors import AttnprobeError, DataError, first_line
 
-#: How vocabularies call what is no piece of text: [unused12], <extra_id_0>, <0x0A>, <|user|>, madeupword0002.
+#: Names of tokens that are no pieces of text: [unused12], <extra_id_0>, <0x0A>, <|user|>, madeupword0002.
 _NO_TEXT = re.compile(r"\[[A-Za-z]+[ _-]?\d*\]|<[^<>\s]+>|madeupword\d+")
-#: Tokens of the vocabulary that are tried as a probe where the usual one gives no token.
+#: So many tokens of the vocabulary are tried as a probe where the usual one gives no token.
 _MOST_PROBES = 2000
 _CHECKED_TEXTS = 16
 #: A tokenizer of transformers, or what behaves like one.
@@ -27,7 +27,7 @@ Tokenizer = Any
 
 
 class NoTokenizer:
-    """Stands in for the tokenizer of a checkpoint without one; any use is refused."""
+    """Stands for the tokenizer of a checkpoint that has none; to use it is an error."""
 
     model_input_names: list[str] = []  # noqa: RUF012 - it never changes
 
@@ -44,35 +44,35 @@ class NoTokenizer:
 
 
 def tokenize(tokenizer: Tokenizer, *texts: Any, **options: Any) -> Mapping[str, Any]:
-    """Tokenise, or say in one sentence why the tokenizer fails."""
+    """Tokenise; errors of the tokenizer become a sentence."""
     try:
         return tokenizer(*texts, **options)
     except AttnprobeError:
         raise
-    except Exception as error:  # what comes from tokenizers has no class of its own
+    except Exception as error:  # tokenizers raises no class of its own
         raise DataError(f"The tokenizer fails on the texts: {first_line(error)}.") from error
 
 
 def ask_offsets(tokenizer: Any) -> dict[str, bool]:
-    """Ask for the characters of tokens, or refuse a tokenizer that can't say them."""
+    """Give the option for the characters of tokens; a tokenizer without it is refused."""
     if not getattr(tokenizer, "is_fast", False):
         raise DataError(
-            f"The tokenizer ({type(tokenizer).__name__}) has no fast form (tokenizer.json), which says where "
-            "in the text a token lies, as words and links need."
+            f"The tokenizer ({type(tokenizer).__name__}) has no fast form (tokenizer.json), which words and "
+            "links need."
         )
     return {"return_offsets_mapping": True}
 
 
 @dataclass(frozen=True)
 class Frame:
-    """The special tokens a tokenizer puts around a text, by which windows of a long document are framed."""
+    """The special tokens that a tokenizer puts around a text, and we around each window of a long one."""
 
     before: tuple[int, ...]
     after: tuple[int, ...]
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "Frame":
-        """Compare a probe, none of whose tokens frames a text, with and without special tokens."""
+        """Find the frame by tokenising a probe with and without special tokens."""
         special = set(getattr(tokenizer, "all_special_ids", ()))
         ordinary = (token for token in range(len(tokenizer)) if token not in special)
         spelled = (tokenizer.decode([token]).strip() for token in islice(ordinary, _MOST_PROBES))
@@ -83,7 +83,7 @@ class Frame:
             try:
                 framed = list(tokenize(tokenizer, text)["input_ids"])
                 bare = list(tokenize(tokenizer, text, add_special_tokens=False)["input_ids"])
-            except AttnprobeError as error:  # such as where it has no token for what it does not know
+            except AttnprobeError as error:  # such as for want of an unknown token
                 failure = error
                 continue
             if bare and special.isdisjoint(bare):
@@ -95,13 +95,11 @@ class Frame:
         raise failure
 
     def check(self, tokenizer: Tokenizer, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-        """Hold the ids of the first texts, with the frame around them, against ``tokenizer(text)``."""
+        """Refuse a tokenizer that frames one of the first texts in another way."""
         for text, bare in islice(zip(texts, ids, strict=True), _CHECKED_TEXTS):
             if bare and list(tokenize(tokenizer, text, verbose=False)["input_ids"]) != self.around(bare):
-                raise DataError(
-                    f"The tokenizer does not put {shorten(repr(text))} between the special tokens that it "
-                    "puts around other texts, so that it can't be cut into windows."
-                )
+                other = "between the special tokens of other texts, so that it can't be cut into windows"
+                raise DataError(f"The tokenizer does not put {shorten(repr(text))} {other}.")
 
     def __len__(self) -> int:
         return len(self.before) + len(self.after)
@@ -111,9 +109,9 @@ class Frame:
 
 
 class TokenKinds:
-    """Looks token ids up; ``start`` is what a decoder begins with.
+    """Marks ids by their kinds; ``start`` is the token that a decoder begins with.
 
-    A token is punctuation when it is ordinary and every character of it is punctuation or an ASCII symbol.
+    An ordinary token is punctuation if all its characters are punctuation or ASCII symbols.
     """
 
     def __init__(self, tokenizer: Tokenizer, frame: Frame, start: int | None = None) -> None:
@@ -121,7 +119,7 @@ class TokenKinds:
         self._leads = bool(frame.before) or start is not None
         separators = {*frame.after, *_find_ids(tokenizer, "sep_token_id", "eos_token_id")}
         beside = _find_ids(tokenizer, "cls_token_id", "bos_token_id", "pad_token_id")
-        # Boundary tokens, which are no candidates for rare tokens.
+        # Tokens at boundaries, which are never rare.
         self.framing = frozenset({*frame.before, *separators, *beside, start} - {None})
         self._separators, self._special = [*separators], [*self.framing | find_special_ids(tokenizer)]
         self._punctuation: dict[int, bool] = {}
@@ -135,7 +133,7 @@ class TokenKinds:
         return np.isin(ids, self._separators)
 
     def special(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Mark every token that stands for no text, such as boundary tokens and masks."""
+        """Mark all tokens that are no text, such as those at boundaries and masks."""
         return np.isin(ids, self._special)
 
     def punctuation(self, ids: NDArray[np.int32]) -> NDArray[np.bool_]:
@@ -147,19 +145,19 @@ class TokenKinds:
 
 
 def find_special_ids(tokenizer: Tokenizer) -> set[int]:
-    """List the special tokens of a tokenizer, without the one that stands for unknown text."""
+    """List the special tokens of a tokenizer but for the unknown token, which is text."""
     return {*getattr(tokenizer, "all_special_ids", ())} - _find_ids(tokenizer, "unk_token_id")
 
 
 def list_ordinary_ids(tokenizer: Tokenizer, known: int) -> list[int]:
-    """List the ids of pieces of text below ``known``, which the model has embeddings for."""
+    """List the ids of pieces of text among the first ``known`` ids, those with embeddings."""
     left = {*getattr(tokenizer, "all_special_ids", ()), *getattr(tokenizer, "added_tokens_decoder", ())}
     names = enumerate(tokenizer.convert_ids_to_tokens(list(range(min(known, len(tokenizer))))))
     return [token for token, name in names if token not in left and name and not _NO_TEXT.fullmatch(name)]
 
 
 def spell_token(tokenizer: Tokenizer, token: int) -> str:
-    """Spell a token without marks of word beginning (a space) or continuation (##)."""
+    """Spell a token without marks of a word's beginning (a blank) or continuation (##)."""
     return tokenizer.decode([token]).strip().removeprefix("##")
 
 
@@ -172,18 +170,18 @@ def _find_ids(tokenizer: Tokenizer, *names: str) -> set[int]:
     return {value for name in names if (value := getattr(tokenizer, name, None)) is not None}
 
 
-#: Rare types make up this share of the corpus's token occurrences, counted from the rarest up.
+#: The rarest types, which together make up this share of a corpus, are rare.
 RARE_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Rarity:
-    """How frequent token types are, each (id,); special tokens have rank and order -1."""
+    """The ranks of token types by frequency, each (id,); -1 for special tokens."""
 
-    rank: NDArray[np.int64]  # how many types are more frequent
-    order: NDArray[np.int64]  # a place of its own for each type
-    rare: NDArray[np.float32]  # which part of it counts as rare
-    once: float | None = None  # the share of types that occur once, where the border of rare ones parts these
+    rank: NDArray[np.int64]  # the number of more frequent types
+    order: NDArray[np.int64]  # their order, with ties broken
+    rare: NDArray[np.float32]  # the part of each type that counts as rare
+    once: float | None = None  # the share of tokens of types that occur once, if these are rare in part
 
     @property
     def digest(self) -> str:
@@ -197,10 +195,10 @@ def rank_types(
 ) -> Rarity:
     """Rank the token types of a corpus and mark the rare ones.
 
-    Types are ranked by how often they occur in the corpus, or by given ``frequencies`` (of each id on any
-    scale, 0 for unknown ones) and then by occurrence; equals share a rank. From the rarest up, types are rare
-    until together they make up a tenth of the occurrences of ordinary tokens. Where equals cross that line,
-    each counts in part, w = (a tenth of N - occurrences of rarer types) / occurrences of the equals.
+    Types are ranked by their occurrences, or first by given ``frequencies`` (of each id on any scale, 0 if
+    unknown); equals share a rank. The rarest types are rare as long as together they make up a tenth of
+    the N occurrences of ordinary tokens. Equals that cross that line count in part, each by
+    w = (N / 10 - occurrences of rarer types) / occurrences of the equals.
 
     >>> rank_types(np.array([84, 8, 4, 4]), frozenset()).rare
     array([0.  , 0.25, 1.  , 1.  ], dtype=float32)
@@ -222,7 +220,7 @@ def rank_types(
     together = each * sizes
     rarer = together[::-1].cumsum()[::-1] - together
     room = RARE_SHARE * occurring.sum() - rarer
-    # What does not occur at all takes no room.
+    # Types that do not occur take no room.
     part = np.clip(np.divide(room, together, out=np.ones(len(each)), where=together > 0), 0, 1)
     rare = np.zeros(len(counts), np.float32)
     rare[ids] = np.repeat(part, sizes)
@@ -234,9 +232,9 @@ def rank_types(
 
 
 def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArray[np.float64]:
-    """Read token frequencies: token, tab, number on each line.
+    """Read frequencies from lines of token, tab and number.
 
-    A token is looked up as the tokenizer names it (``##ing``), else as it is spelled (``the``), else it is 0.
+    A token is looked up by its name in the tokenizer (``##ing``), or else by its spelling (``the``).
     """
     listed: dict[str, float] = {}
     with open_file(path, str(path)) as stream:

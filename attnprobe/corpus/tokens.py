@@ -1,4 +1,4 @@
-"""Documents become sequences of tokens: framed, cut into windows, their words and links known."""
+"""From documents to sequences of tokens: framed, cut into windows, with their words and links."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +16,10 @@ from attnprobe.corpus.spans import (
     split_annotation,
     tag_tokens,
 )
-from attnprobe.corpus.tokenizer import Frame, Tokenizer, ask_offsets, tokenize
+from attnprobe.corpus.tokenizer import Frame, Tokenizer, ask_offsets, find_special_ids, tokenize
 from attnprobe.errors import DataError
 
-#: Documents are handed to the tokenizer by this many, or by this many characters.
+#: Documents are tokenised in chunks of at most so many, or of about so many characters.
 CHUNK_DOCUMENTS = 512
 CHUNK_CHARACTERS = 1_000_000
 
@@ -29,19 +29,19 @@ class TokenSequence:
     """A tokenised sequence."""
 
     ids: list[int]
-    second: int = 0
+    second: int = 0  # the place where the second text of a pair begins; 0 without one
     label: Label | None = None
-    document: int = 0
-    name: int = 0
+    document: int = 0  # its number
+    name: int = 0  # its digest
     group: str | None = None
     annotation: TokenAnnotation | None = None
     awaited: PendingLinks | None = None
-    crossed: TokenAnnotation | None = None
+    crossed: TokenAnnotation | None = None  # of attention from a decoder's text
 
 
 @dataclass
 class Reading:
-    """Counts of what happened to documents while they were read."""
+    """Counts of documents, and of what was cut, left out or lost on reading them."""
 
     documents: int = 0
     windows: int = 0
@@ -67,9 +67,9 @@ class Reading:
 class SequenceReader:
     """Tokenises documents into framed sequences of at most ``max_length`` tokens.
 
-    A longer document is cut into windows that do not overlap; with ``truncate`` only the first is kept. A
-    pair that is too long is truncated, longest first. Before each window stands the prompt of the document's
-    role, whose characters do not count.
+    Longer documents are cut into windows that do not overlap, of which ``truncate`` keeps the first. Pairs
+    that are too long are truncated, longest first. The prompt of a document's role stands before each window;
+    characters are counted from behind it.
     """
 
     def __init__(
@@ -87,9 +87,7 @@ class SequenceReader:
             for text in self._prompts.values()
         }
         self.frame, self._checked = Frame.of(tokenizer), False
-        # The unknown token stands for ordinary text.
-        unknown = getattr(tokenizer, "unk_token_id", None)
-        self._special = frozenset(getattr(tokenizer, "all_special_ids", ())) - {unknown}
+        self._special = find_special_ids(tokenizer)
         self.reading = Reading()
         self._numbers = DocumentNumbers()  # of those that give a sequence
         longest = max(map(len, self._prompt_ids.values()))
@@ -131,11 +129,11 @@ class SequenceReader:
         return tokenised
 
     def _read_windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
-        """Cut a text into windows; where words have labels, keep the first, if one begins in it."""
+        """Cut a text into windows; if words have labels, keep the first, unless it has none."""
         annotation, counts, text = document.annotation, self.reading, self._find_prompt(document)
         prompt = self._prompt_ids[text]
         shared = takewhile(lambda pair: pair[0] == pair[1], zip(ids[:-1], prompt, strict=False))
-        begun = len(list(shared))  # the tokens of the prompt that come whole
+        begun = len(list(shared))  # the tokens of the prompt that did not merge with the text
         room = self.max_length - len(self.frame) - begun
         at = len(self.frame.before) + begun
         if text:  # count characters from where the text begins behind the prompt
@@ -164,7 +162,7 @@ class SequenceReader:
         return self._annotate(document, pieces, windows)
 
     def _read_pair(self, document: Document) -> list[TokenSequence]:
-        """Read two texts as one sequence; where the second answers the first, none without an answer."""
+        """Read two texts as one sequence; a question whose answers are cut off gives none."""
         annotation, whole, before = document.annotation, None, self._prompts[""]
         answers = annotation and annotation.answers
         options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
@@ -214,8 +212,8 @@ class SequenceReader:
             awaited = PendingLinks(annotation, window) if annotation.elsewhere else None
             sequences.append(TokenSequence(ids, second, annotation=here, awaited=awaited))
             self.reading.links_lost -= len(here.links)
-        # Links into the target are counted later.
         self.reading.links += len(annotation.links)
+        # Links of a decoder's text are counted later.
         self.reading.links_lost += sum(not link.elsewhere for link in annotation.links)
         return sequences
 
@@ -227,7 +225,7 @@ class SequenceReader:
         return []
 
     def _count_special(self, ids: list[int]) -> None:
-        """Count a document whose own text, without what frames it, holds a special token."""
+        """Count a document whose text spells out a special token."""
         first = next((token for token in ids if token in self._special), None)
         if first is not None:
             self.reading.spelled += 1
@@ -236,7 +234,7 @@ class SequenceReader:
 
 
 def _read_pair_offsets(encoded: Any, prompt: str) -> dict[Where, list[tuple[int, int]]]:
-    """Give the characters of the tokens of either text, (0, 0) for the other's."""
+    """Find the offsets of all tokens in either text, (0, 0) for those of the other."""
     offsets: dict[Where, list[tuple[int, int]]] = {"text": [], "pair": []}
     for side, (start, stop) in zip(encoded.sequence_ids(0), encoded["offset_mapping"], strict=True):
         offsets["text"].append((start - len(prompt), stop - len(prompt)) if side == 0 else (0, 0))

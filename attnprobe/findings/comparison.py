@@ -253,22 +253,21 @@ def compare_statistic(
 
 
 def compare_paired(first: Blocked, second: Blocked) -> HeadDifferences:
-    """Compare numbers of heads of two models over the same texts, (block, row).
+    """Compare values of heads of two models over the same texts, (block, row).
 
     With d = b - a the difference of the two means, and its standard error s by the jackknife over blocks of
     documents (``sums.blocked``), in which both models have the same documents,
 
         p = P(|T| >= |d| / s)
 
-    with T of Student's t distribution. Of blocks with m_j texts each, it has as many degrees of freedom as
-    there are blocks that count for one (Kish 1965), less one, in the model in which these are fewer:
+    with T from Student's t distribution. Its degrees of freedom are the effective number of blocks (Kish
+    1965) less one, for blocks with m_j texts each, in the model in which it is smaller:
 
         (sum_j m_j)^2 / sum_j m_j^2 - 1
 
-    Where each text is a block of its own, this is the paired t test. Where a few documents have most of the
-    windows, p is large rather than small by chance: at most 7 % of p are below .05 where nothing differs,
-    whether the windows of a document are alike or not. A difference below 1e-6 of the means is rounding: its
-    p is 1.
+    If each text is a block, this is the paired t test. If a few documents have most of the windows, p is
+    rather too large than too small: under no difference, at most 7 % of p are below .05, whether the windows
+    of a document are similar or not. A difference below 1e-6 of the means counts as rounding, with p = 1.
 
     References:
         Student (1908), The probable error of a mean.

@@ -15,11 +15,11 @@ from attnprobe.table.table import Column, HeadTable
 def correlate_sides(pair: PairedSides, facts: Mapping[str, Any]) -> HeadTable:
     """Correlate two sides over heads, in one row.
 
-    Pearson with an interval from Fisher's z, which takes the heads for a random sample; what it would be
-    without the noise of the examples (``findings/noise.py``); Spearman and Kendall's tau-b, each with its
-    two-sided p; and the split-half reliability of both sides.
+    Pearson with an interval from Fisher's z, which treats the heads as a random sample; its estimate without
+    the noise of the examples (``findings/noise.py``); Spearman and Kendall's tau-b, each with a two-sided p;
+    and the split-half reliability of both sides.
 
-    Where sides may be about different checkpoints, ``model_out`` names the other one.
+    If the sides may be from different checkpoints, ``model_out`` names the other one.
 
     References:
         Michel, Levy and Neubig (2019), section 3.4.
@@ -41,11 +41,11 @@ def correlate_sides(pair: PairedSides, facts: Mapping[str, Any]) -> HeadTable:
 def tabulate_disagreement(pair: PairedSides, facts: Mapping[str, Any], most: int | None = None) -> HeadTable:
     """Tabulate both sides head by head, the heads that disagree most first.
 
-    ``place`` counts from 1. ``disagreement`` is the difference of the standardised values, out of domain
-    minus in domain: positive where the value, relative to those of other heads, is higher out of domain, or
-    in the other checkpoint.
+    ``place`` is the rank, from 1. ``disagreement`` is the difference of the standardised values, out of
+    domain minus in domain: positive if the value, relative to other heads, is higher out of domain, or in the
+    other checkpoint.
 
-    ``most`` limits the number of heads, without their ranks, to fit a terminal.
+    ``most`` limits the number of heads, without their ranks, for a terminal.
     """
     from scipy.stats import rankdata  # takes a second to import
 

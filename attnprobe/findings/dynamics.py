@@ -105,11 +105,11 @@ def summarise_step(table: HeadTable, before: HeadTable | None) -> dict[str, floa
 
 
 def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
-    """Tabulate how alike the order of heads is to that of the last step and of the step before.
+    """Tabulate the rank correlation of heads with the last step and with the step before.
 
     One row for each measure, kind of attention and step. Spearman's rank correlation and Kendall's tau-b are
-    over the heads whose value is defined at both steps; ``heads_last`` and ``heads_previous`` are how many
-    these are. They are undefined below 3 heads, and where all heads have one value.
+    over the heads whose value is defined at both steps; ``heads_last`` and ``heads_previous`` count these.
+    Undefined below 3 heads, or if all heads have one value.
 
     References:
         Michel, Levy and Neubig (2019), section 6.

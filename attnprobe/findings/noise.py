@@ -36,9 +36,9 @@ class Sample:
 
     @property
     def reliability(self) -> float:
-        """Split-half reliability: how well a like number of other examples would give the same values.
+        """Split-half reliability: the expected correlation with as many new examples.
 
-            2 r / (1 + r), with r the Pearson correlation over heads of the two halves; r where it is below 0
+            2 r / (1 + r), with r the Pearson correlation over heads of the two halves; r if it is below 0
 
         References:
             Spearman (1910), Correlation calculated from faulty data; Brown (1910).
@@ -70,29 +70,29 @@ UNKNOWN = Disattenuated()
 
 
 def disattenuate(inside: Sample, outside: Sample, *, shared: bool = False) -> Disattenuated:
-    """Estimate the correlation over heads of the true values, which noise makes look smaller.
+    """Estimate the correlation over heads of the true values, which noise lowers.
 
-    The products of different blocks of documents are free of noise, since it is independent between them.
-    With S_g the sum of block g over its n_g examples, less its mean over heads, T_g and m_g those of the
-    other side, and S, N, T, M the sums over blocks,
+    Products of different blocks of documents are unbiased, since noise is independent between blocks. With
+    S_g the sum of block g over its n_g examples, less its mean over heads, T_g and m_g the same for the other
+    side, and S, N, T, M the sums over blocks,
 
         v_x = (|S|^2 - sum_g |S_g|^2) / (N^2 - sum_g n_g^2),    c = S . T / (N M),
         r = c / sqrt(v_x v_y)
 
-    Where both sides read the same documents, their noise is alike, and c leaves out the products of a block
-    with itself, too: c = (S . T - sum_g S_g . T_g) / (N M - sum_g n_g m_g).
+    If both sides read the same documents, their noise is correlated, and c too leaves out the products of a
+    block with itself: c = (S . T - sum_g S_g . T_g) / (N M - sum_g n_g m_g).
 
-    r is biased where an example makes all gradients large, which moves c and v_x together. The jackknife over
-    the G blocks of a side (of both at once if they share their documents) takes this out, to the first order
-    in 1 / G, and gives the standard error:
+    r is biased if an example makes all gradients large, which moves c and v_x together. The jackknife over
+    the G blocks of a side (of both at once if they share their documents) removes this bias to the first
+    order in 1 / G, and gives the standard error:
 
         r - (G - 1) (mean_g r_(g) - r),    SE^2 = (G - 1) / G sum_g (r_(g) - r)^2,    r_(g) without block g
 
-    summed over the sides where their documents are others. The interval is Student's t of G - 1 degrees of
-    freedom, of the smaller G. Where v is not above 0 on a side, with or without a block, noise is all that is
-    known, and the interval is -1 to 1. Close to 1, the interval is too wide.
+    summed over the sides if their documents differ. The interval is from Student's t with G - 1 degrees of
+    freedom, for the smaller G. If v is not above 0 on a side, with or without a block, the values are all
+    noise, and the interval is -1 to 1. Close to 1, the interval is too wide.
 
-    ``shared`` says whether a document of a number is the same one on both sides.
+    ``shared`` says whether documents with the same number are the same on both sides.
 
     References:
         Spearman (1904), The proof and measurement of association between two things.

@@ -135,9 +135,9 @@ def find_namesakes(shared: SharedHeads) -> Places:
 
 
 def find_nearest(shared: SharedHeads, distances: Floats) -> Places:
-    """Find the head with the least divergence; of equals, the one of the same number.
+    """Find the head with the least divergence; of a tie, the one with the same number.
 
-    ``distances`` is (head, other head), NaN where a pair has no divergence.
+    ``distances`` is (head, other head), NaN for a pair without a divergence.
     """
     distances = np.where(np.isnan(distances), np.inf, distances)
     least, nearest, namesake = distances.min(1), distances.argmin(1), find_namesakes(shared)
@@ -147,11 +147,11 @@ def find_nearest(shared: SharedHeads, distances: Floats) -> Places:
 
 
 def match_heads(shared: SharedHeads, distances: Floats, within: Within) -> Places:
-    """Assign heads to heads one to one, so that their distances add up to the least.
+    """Assign heads to heads one to one, with the least total distance.
 
-    Within ``layer``, heads of a layer are assigned to heads of the layer of the same number; within
-    ``model``, to heads of any layer. Where one side has more heads, those that are too many have no partner.
-    Distances (head, other head) are below 1, as divergences and 1 - CKA are; NaN for removed heads.
+    Within ``layer``, heads are assigned to heads of the layer with the same number; within ``model``, to
+    heads of any layer. If one side has more heads, its surplus heads have no partner. Distances (head, other
+    head) are below 1, as divergences and 1 - CKA are; NaN for removed heads.
 
     References:
         Kuhn (1955), The Hungarian method for the assignment problem.

@@ -1,4 +1,4 @@
-"""What switching heads off does to the score, as a table: each mask against the untouched model."""
+"""The table of ablation: the score under each mask of heads against that of the untouched model."""
 
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -12,7 +12,7 @@ from attnprobe.intervention.metrics.score import CLUSTER, Score
 from attnprobe.intervention.replacing import Replacing, build_replacing
 from attnprobe.intervention.request import ReplacedBy
 from attnprobe.intervention.task import TaskData, TaskSession, build_metric
-from attnprobe.intervention.trials import AblationRun, cut_single_heads, keep_single_heads, run_trials
+from attnprobe.intervention.trials import AblationRun, keep_each_head, mask_each_head, run_trials
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import Correction, Estimate, adjust
@@ -24,14 +24,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ScoreDeltas:
-    """The scores under every mask, and how they differ from that of the untouched model, (mask,).
+    """Scores under every mask, and their differences from the score of the whole model, (mask,).
 
-    Over the same examples, paired: errors and p are as ``Score`` has them. p is how likely a difference as
-    large is, either way, if the heads did not matter; NaN where there is no sensible null hypothesis.
+    Errors and p are those of ``Score``, paired over the same examples. p is two-sided, for the null
+    hypothesis that the heads do not matter; NaN if there is no sensible null hypothesis.
 
-    Where something drawn at random takes the place of heads, a mask has several draws. Its score is the mean
-    of theirs, and what an example adds to it is the mean of what it adds in each; the spread of that over
-    examples holds what the draws scatter by. ``added`` (example, mask) is what each example adds.
+    If heads are replaced at random, a mask has several draws. Its score is the mean over draws, and so is the
+    contribution of each example, ``added`` (example, mask), whose spread includes that of the draws.
     """
 
     scores: Estimate
@@ -51,18 +50,17 @@ class ScoreDeltas:
             p = np.array([score.find_p(mask, run.untouched) for mask in run.masked])
         else:
             p = moved.p() if score.tested else np.full(len(scores), np.nan)
-        # Of a score that is no mean, what examples add has another mean.
+        # Unless the score is a mean, pseudovalues have another mean.
         return cls(replace(alone, value=scores), replace(moved, value=scores - untouched), p, added)
 
 
 def measure_moves(score: Score, run: AblationRun) -> Estimate:
-    """Measure how much examples move where heads are off, whichever way, (mask,).
+    """Measure how much the score of an example changes without heads, in either direction, (mask,).
 
         moved_h = mean over examples of |score without h - score with all heads|
 
-    Effects of opposite signs on different examples cancel in the mean change of the score, and here they add
-    up. It is no smaller than the size of that change. Of several draws, it is the mean. Errors are over
-    examples, or over documents that have several.
+    Opposite effects on different examples cancel in the mean change of the score, but not here, so ``moved``
+    is at least as large. Over several draws, it is the mean. Errors are over documents.
     """
     whole = score.pseudovalues(run.untouched)
     sizes = [[np.abs(score.pseudovalues(mask) - whole) for mask in draw] for draw in run.draws]
@@ -110,7 +108,7 @@ def tabulate_ablation(
     """Tabulate ablation over the examples of a task."""
     shape, kept = data.model.shape, data.model.architecture.kept
     by_example = find_example_score(data, metric)
-    masks = compress((keep_single_heads if keep_one else cut_single_heads)(*shape), kept.ravel())
+    masks = compress((keep_each_head if keep_one else mask_each_head)(*shape), kept.ravel())
     needs = dict.fromkeys((*metric.needs, *(by_example.needs if by_example else ())))
     run = run_trials(data, [*masks], [*needs], "ablating", replacing)
     scored = ScoreDeltas.of(metric, run)

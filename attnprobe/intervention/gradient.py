@@ -1,4 +1,4 @@
-"""Importance by derivatives: of the loss by gates of heads, also along a line, or by the rules of LRP."""
+"""Importance by derivatives of the loss by the gates of heads: gradients, integrated gradients, LRP."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import ModelError
+from attnprobe.errors import UsageError
 from attnprobe.intervention.objectives.embeddings import RelatedTexts
-from attnprobe.intervention.objectives.objective import Answer
+from attnprobe.intervention.objectives.objective import Answer, check_finite
 from attnprobe.intervention.request import Method
 from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import HeadMask, close_gates, collect_answers
@@ -27,13 +27,13 @@ from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import Estimate
 
 Floats = NDArray[np.float64]
-#: By default, so many nodes are on the line along which gradients are integrated.
+#: Nodes of the quadrature of integrated gradients, by default.
 NODES = 4
 
 
 @dataclass(frozen=True)
 class Attributions(Sum):
-    """What a method attributes to every head, a in an example: sums of |a|, a, a^2, and of |a| by block."""
+    """Sums of the attribution a of each head over examples: |a|, a and a^2, and |a| by block of documents."""
 
     size: Clustered
     signed: Clustered
@@ -44,14 +44,14 @@ class Attributions(Sum):
     def of(
         cls, values: Floats, clusters: NDArray[np.int64] | None, documents: NDArray[np.int64] | None
     ) -> Self:
-        """Sum up what is attributed in some examples (example, layer, head)."""
+        """Sum up the attributions of examples (example, layer, head)."""
         sizes = np.abs(values)
         size, signed, squares = (Clustered.of(part, clusters) for part in (sizes, values, np.square(values)))
         return cls(size, signed, squares, Blocked.of(sizes, documents=documents))
 
     @property
     def normalized(self) -> Estimate:
-        """The mean size of every head, divided by its l2 norm over the heads of the layer.
+        """The mean of |a|, divided by its l2 norm over the heads of the layer.
 
         The error is that of the jackknife over blocks of documents.
         """
@@ -59,7 +59,7 @@ class Attributions(Sum):
 
     @property
     def share(self) -> Estimate:
-        """The mean size of every head, divided by its sum over the layer; its error is as above."""
+        """The mean of |a|, divided by its sum over the heads of the layer; the error is the jackknife's."""
         return self.blocks.apply(lambda means: _divide(means, means.sum(-1, keepdims=True)))
 
 
@@ -77,21 +77,19 @@ def sum_attributions(
     sums: type[Any] = Attributions,
     **question: str,
 ) -> Any:
-    """Sum up over all examples what ``attribute`` gives for every head, (example, layer, head).
+    """Sum up over all examples the values (example, layer, head) that ``attribute`` computes for a batch.
 
-    ``mask`` says which heads are on, and ``question`` what else the numbers depend on. Numbers that are NaN
-    or infinite are refused, and weights that are quantised so that there is no derivative.
+    ``mask`` says which heads are on, and ``question`` what else the numbers depend on, for the state.
+
+    Raises:
+        ModelError: When values are NaN or infinite, or the weights are quantised, so there is no derivative.
     """
-    halving, checkpoint = Halving(), data.model.checkpoint
-    refuse_gradients(checkpoint)
+    halving = Halving()
+    refuse_gradients(data.model.checkpoint)
 
     def attribute_batch(batch: Batch) -> Any:
         values = torch.cat(halving.run(batch, attribute))
-        if not bool(torch.isfinite(values).all()):
-            raise ModelError(
-                f"{checkpoint.name} gives NaN or infinite gradients; try --dtype float32, or look at its "
-                "weights."
-            )
+        check_finite(values, data.model.checkpoint, "gradients")
         return sums.of(values.cpu().double().numpy(), batch.clusters, batch.documents)
 
     return data.total(
@@ -104,7 +102,7 @@ def sum_attributions(
 
 
 def name_pass(name: str, mask: HeadMask) -> str:
-    """Name a pass, with how many heads are on where some are off."""
+    """Name a pass over examples, with the number of heads that are on unless all are."""
     return name if mask.all() else f"{name} with {mask.sum()} heads on"
 
 
@@ -116,12 +114,12 @@ def sum_derivatives(
     rules: Callable[[], AbstractContextManager[object]] = nullcontext,
     sums: type[Any] = Attributions,
 ) -> Any:
-    """Differentiate a number of each example by its gates, and sum up over all examples.
+    """Differentiate a number of each example by its gates, and sum up the derivatives over all examples.
 
-    Every example has gates of its own, so that one backward pass of the sum over a batch gives each example's
-    derivatives; they are taken where ``open_heads`` are open. Where an example is about several texts, each
-    text counts as one: see ``RelatedTexts``. ``target`` reads the number off an answer, (batch,), and each
-    thread enters other ``rules`` of gradients before heads are gated.
+    Every example has gates of its own, so one backward pass of the sum over a batch gives the derivatives of
+    each example. They are taken with only ``open_heads`` on, if given. Where an example is about several
+    texts, each text counts as one: see ``RelatedTexts``. ``target`` reads the number off an answer, (batch,).
+    ``rules`` is a context of other rules of gradients, such as those of LRP.
     """
     checkpoint, objective = data.model.checkpoint, data.objective
     mask = np.ones(data.model.shape, bool) if open_heads is None else open_heads
@@ -148,18 +146,17 @@ def sum_derivatives(
 
 
 def gradient_importance(data: TaskData, open_heads: HeadMask | None = None) -> Attributions:
-    """Average the derivative of each example's loss by each gate: its size, itself, and its square.
+    """Average the derivative of each example's loss by each gate: its absolute value, itself, its square.
 
         g_h(x) = d L(x) / d xi_h
         importance = mean over examples x of |g_h(x)|
         gradient_signed = mean of g_h(x)
         fisher = mean of g_h(x)^2
 
-    Where an example is about several texts (``similarity``, ``triplet``, ``retrieval``), the mean is over
-    texts x, and L(x) is what the text has to do with the mean loss: see ``RelatedTexts``. Where
-    ``gradient_signed`` is positive, the mean loss rises with the gate: the head harms. It cancels over
-    examples, and orders no heads; for ``representation`` the loss has a random direction, so that its sign
-    says nothing.
+    If an example has several texts (``similarity``, ``triplet``, ``retrieval``), the mean is over texts x,
+    and L(x) is the share of the text in the mean loss: see ``RelatedTexts``. If ``gradient_signed`` is
+    positive, the mean loss rises with the gate: the head hurts. Opposite signs cancel over examples, so don't
+    order heads by it. For ``representation`` the loss has a random direction, so its sign says nothing.
 
     Unit: that of the loss, and of its square for ``fisher``. Limits: 0 for a head whose gate changes nothing;
     |gradient_signed| <= importance <= sqrt(fisher).
@@ -172,18 +169,18 @@ def gradient_importance(data: TaskData, open_heads: HeadMask | None = None) -> A
 
 
 def head_relevance(data: TaskData, open_heads: HeadMask | None = None) -> Attributions:
-    """Propagate what is predicted of each example back to the heads, by the rules of LRP.
+    """Propagate the prediction for each example back to the heads, by the rules of LRP.
 
         R_h(x) = d~ z(x) / d xi_h,    relevance = mean over x of R_h,    relevance_abs = mean over x of |R_h|,
     relevance_share = relevance_abs / sum of relevance_abs over the heads of the layer,
 
-    for a gate xi_h = 1 on what the head gives to its layer, where d~ is the gradient under the rules of
-    ``attnprobe.model.relevance``. What is explained, z, is as a rule how far what is predicted is ahead of
-    the runner-up, in logits, and a head of positive R speaks for it; of a regression z is the number.
-    Relevance is conserved but for the share of biases, so that R of all layers are in one unit. The heads of
-    a layer don't sum to z, which also passes around them.
+    for a gate xi_h = 1 on the output of the head, where d~ is the gradient under the rules of
+    ``attnprobe.model.relevance``. z is usually the logit of the prediction less that of the runner-up, and a
+    head with positive R supports the prediction; in a regression, z is the predicted number. Relevance is
+    conserved but for the share of biases, so R has the same unit in all layers. The heads of a layer don't
+    sum to z, part of which bypasses them.
 
-    Unit: that of z, as a rule logits. Limits: 0 for a head that gives nothing.
+    Unit: that of z, usually logits. Limits: 0 for a head that gives nothing.
 
     References:
         Voita, Talbot, Moiseev, Sennrich and Titov (2019), Analyzing multi-head self-attention, section 4.
@@ -191,14 +188,15 @@ def head_relevance(data: TaskData, open_heads: HeadMask | None = None) -> Attrib
     """
 
     def explain(answer: Answer) -> Tensor:
-        assert answer.margin is not None  # every objective gives one where nothing is generated
+        if answer.margin is None:
+            raise UsageError(f"{data.objective.name} has no margin to explain; choose another --method.")
         return answer.margin()
 
     return sum_derivatives(data, explain, "relevance", open_heads, rules=Relevance)
 
 
 def find_nodes(number: int) -> tuple[Floats, Floats]:
-    """Find the places and the weights of Gauss-Legendre quadrature between 0 and 1."""
+    """Compute the places and the weights of Gauss-Legendre quadrature between 0 and 1."""
     places, weights = np.polynomial.legendre.leggauss(number)
     return (places + 1) / 2, weights / 2
 
@@ -210,13 +208,13 @@ def integrate_gradients(
 
         A_h(x) = integral from 0 to 1 of d L(x) / d xi_h at xi_k = t for all heads k of the layer, over t
 
-    with the gates of all other layers open. So the heads of a layer add up to what the layer does to the
+    with the gates of all other layers open. So the heads of a layer add up to the effect of the layer on the
     loss, up to the error of the quadrature:
 
         sum_h A_h(x) = L(x) - L(x) without the layer's heads
 
-    ``ig`` is the mean of A over examples, ``ig_abs`` that of |A|. A head of positive ``ig`` raises the loss:
-    it harms. The integral is a Gauss-Legendre sum. Heads that are not open stay closed along the line.
+    ``ig`` is the mean of A over examples, ``ig_abs`` that of |A|. A head with positive ``ig`` raises the
+    loss: it hurts. The integral is a Gauss-Legendre sum. Pruned heads stay closed along the line.
 
     Unit: that of the loss. Limits: 0 for a head that gives nothing.
 
@@ -242,7 +240,7 @@ def integrate_gradients(
                         row = (float(place) * ends).repeat(len(part), 1).requires_grad_()
                         gates.rows = {**closed, layer: row}
                         loss = objective.answer(part, whole).loss.sum()
-                        if loss.requires_grad:  # or nothing that these heads give reaches the loss
+                        if loss.requires_grad:  # else no output of these heads reaches the loss
                             (slopes,) = torch.autograd.grad(loss, row, materialize_grads=True)
                             integral[:, layer] += weight * (slopes * ends).double().cpu()
             return integral
@@ -261,7 +259,7 @@ def integrate_gradients(
 def attribute(
     data: TaskData, method: Method, nodes: int = NODES, open_heads: HeadMask | None = None
 ) -> Attributions:
-    """Attribute what a task needs to the heads by a method, where some may be off."""
+    """Attribute the task to the heads by a method, with only ``open_heads`` on, if given."""
     if method == "ig":
         return integrate_gradients(data, nodes, open_heads)
     return (head_relevance if method == "lrp" else gradient_importance)(data, open_heads)

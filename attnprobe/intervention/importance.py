@@ -12,22 +12,16 @@ from attnprobe.intervention.gradient import NODES, Attributions, attribute
 from attnprobe.intervention.objectives.embeddings import RelatedTexts, Representation
 from attnprobe.intervention.request import Measure, Method, find_shared_gold, peek
 from attnprobe.intervention.task import TaskData, TaskSession
+from attnprobe.sums.inference import Estimate
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.table import HeadTable
 
-#: The column of sizes, by which heads of two tables are compared.
+#: The column of each method by which heads of two tables are compared.
 SIZES = {"gradient": "importance", "confidence": "importance", "ig": "ig_abs", "lrp": "relevance_abs"}
-_RANDOM_SIGN = (
-    "The loss of representation has a random direction: its size has a meaning, the sign of gradient_signed "
-    "has none."
-)
-_PER_TEXT = (
-    "Importance is the mean over texts, which n counts, of what the head does in each to the mean loss."
-)
 
 
 def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> HeadTable:
-    """Measure how much every head matters, and tabulate it, one row a head.
+    """Measure how much every head matters for a task, one row a head.
 
     References:
         Michel, Levy and Neubig (2019), section 4.1; Voita et al. (2019), section 4.
@@ -37,13 +31,19 @@ def run_importance(session: TaskSession, method: Method, nodes: int = NODES) -> 
 
 
 def tabulate_task(data: TaskData, method: Method, nodes: int = NODES) -> HeadTable:
-    """Attribute what a task needs to the heads, and tabulate it, one row a head."""
+    """Measure importance over the examples of a task, one row a head."""
     objective, labels = data.objective, data.labels()
     notes = []
     if method == "gradient" and isinstance(objective, RelatedTexts):
-        notes.append(_PER_TEXT)
+        notes.append(
+            "Importance is the mean over texts, which n counts, of what the head does in each to the mean "
+            "loss."
+        )
     if method == "gradient" and isinstance(objective, Representation):
-        notes.append(_RANDOM_SIGN)
+        notes.append(
+            "The loss of representation has a random direction: its size has a meaning, the sign of "
+            "gradient_signed has none."
+        )
     if method == "lrp":
         notes.append(f"What is explained is z, {objective.explains}. {objective.positive}".rstrip())
     if method == "ig":
@@ -54,7 +54,7 @@ def tabulate_task(data: TaskData, method: Method, nodes: int = NODES) -> HeadTab
 def tabulate_attributions(
     sums: Attributions, objective: str, method: Method, labels: Labels, notes: Sequence[str] = ()
 ) -> HeadTable:
-    """Tabulate what a method attributes to heads, one row a head."""
+    """Tabulate the attributions of a method, one row a head."""
     size, signed = sums.size.estimate, sums.signed.estimate
     layers, heads = sums.size.count.shape
     labels = labels.with_record(block_record(SIZES[method], labels.places, sums.blocks, size.value))
@@ -63,39 +63,36 @@ def tabulate_attributions(
     build.key("method", [method] * layers * heads)
     build.heads(heads)
     build.count("n", sums.size.count)
+
+    def add(name: str, unit: str, estimate: Estimate, title: str, *, headline: bool = True) -> None:
+        build.measure(name, unit, estimate.value, estimate.error, headline=headline, title=title)
+
     if method == "ig":
-        title = "integrated gradients of heads"
-        measures = [
-            ("ig", "loss", signed, True, "what a head adds to the loss"),
-            ("ig_abs", "loss", size, True, "size of that"),
-        ]
-    elif method == "lrp":
-        title = "relevance of heads"
-        measures = [
-            ("relevance", "dz/dmask", signed, True, "relevance"),
-            ("relevance_abs", "|dz/dmask|", size, False, "size of relevance"),
-            ("relevance_share", "share of layer", sums.share, True, "share of the layer's relevance"),
-        ]
-    else:
-        title, of = "importance of heads", "ratio to l2 norm of layer"
-        measures = [
-            ("importance", "share" if method == "confidence" else "|dL/dmask|", size, True, "importance"),
-            ("importance_normalized", of, sums.normalized, True, "importance within the layer"),
-        ]
+        add("ig", "loss", signed, "what a head adds to the loss")
+        add("ig_abs", "loss", size, "size of that")
+        return build.table("integrated gradients of heads", notes)
+    if method == "lrp":
+        add("relevance", "dz/dmask", signed, "relevance")
+        add("relevance_abs", "|dz/dmask|", size, "size of relevance", headline=False)
+        add("relevance_share", "share of layer", sums.share, "share of the layer's relevance")
+        return build.table("relevance of heads", notes)
+    add("importance", "share" if method == "confidence" else "|dL/dmask|", size, "importance")
+    title = "importance within the layer"
+    add("importance_normalized", "ratio to l2 norm of layer", sums.normalized, title)
     if method == "gradient":
-        measures += [
-            ("gradient_signed", "dL/dmask", signed, False, "derivative of the loss"),
-            ("fisher", "(dL/dmask)^2", sums.squares.estimate, False, "Fisher information"),
-        ]
-    for name, unit, estimate, headline, axis in measures:
-        build.measure(name, unit, estimate.value, estimate.error, headline=headline, title=axis)
-    return build.table(title, notes)
+        add("gradient_signed", "dL/dmask", signed, "derivative of the loss", headline=False)
+        add("fisher", "(dL/dmask)^2", sums.squares.estimate, "Fisher information", headline=False)
+    return build.table("importance of heads", notes)
 
 
 def measure_sides(
     session: TaskSession, outside: OpenSource, measure: Measure
 ) -> tuple[tuple[TableSide, TableSide], dict[str, Any]]:
-    """Measure every head in domain, the session's texts, and out of domain; give what goes on record too."""
+    """Measure every head on the texts of a session, in domain, and on others, out of domain.
+
+    Returns:
+        The columns of measures in and out of domain, and the record of both.
+    """
     sessions = [replace(session, source=source, facts={}) for source in (session.source, outside)]
     peeked = [peek(side.source.documents) for side in sessions]
     labelled = find_shared_gold([gold for gold, _ in peeked])

@@ -24,13 +24,13 @@ Pair = tuple[Head, Head]
 
 
 def propose_pairs(data: TaskData) -> tuple[list[Head], Floats]:
-    """Propose how every two heads interact, from one pass of gradients for each head that is off.
+    """Propose interactions of all pairs of heads, from one pass of gradients without each head.
 
         J[i, j] = E g_j with i off - E g_j,    g_j = d loss / d gate of j
         proposed = -J[i, j] or -J[j, i], whichever is smaller in size; 0 where their signs differ
 
-    For a loss that is bilinear in the two gates both are -I(i, j) exactly; that both directions have to agree
-    keeps out what bends the loss along one gate alone.
+    For a loss that is bilinear in the two gates, both are -I(i, j) exactly. Requiring both directions to
+    agree excludes curvature of the loss along one gate.
 
     Returns:
         The heads that were tried, and the proposed interaction (head, head), 0 on the diagonal.
@@ -92,15 +92,15 @@ def find_interactions(data: TaskData, most: int) -> tuple[list[Pair], Floats, Cl
 
 
 def confirm_pairs(data: TaskData, pairs: Sequence[Pair], loss: Score) -> Clustered:
-    """Remove the heads of pairs, each alone and both, and measure whether effects add up, (pair,).
+    """Remove the heads of pairs, each alone and both, and compare the effects, (pair,).
 
         I(i, j) = delta(i, j) - delta(i) - delta(j)
 
     with delta the change of an example's loss without the heads in brackets; the mean over examples, its
     error and Student's t are over documents. Holm adjusts p for the number of pairs.
 
-    Unit: that of the loss. Limits: 0 where effects add up. Positive where more is lost without both than
-    without each, so that one stands in for the other; negative where one does less without the other.
+    Unit: that of the loss. Limits: 0 if effects add up. Positive if removing both loses more than removing
+    each, so one stands in for the other; negative if one does less without the other.
 
     References:
         Wang et al. (2023), Interpretability in the wild, on backup heads; McGrath et al. (2023), The Hydra

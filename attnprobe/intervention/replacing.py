@@ -1,9 +1,7 @@
-"""What takes the place of what a closed head gives: nothing, its mean, or what it gives elsewhere."""
+"""What replaces the output of a head that is off: zero, its mean, or its output in another example."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from operator import add
 from typing import Self
 
 import numpy as np
@@ -26,19 +24,20 @@ from attnprobe.sums.base import Constant, Sum, compute_digest
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-#: Kinds of tokens that have a mean each.
+#: Classes of tokens that have a mean each: the first special token, the last one, and all others.
 FIRST, LAST, ORDINARY = range(3)
-#: Among so many other examples at least, one is drawn.
+#: The fewest other examples that one is drawn from.
 LEAST_POOL = 8
-#: For each layer, what takes the place of its heads' output: (batch or 1, query or 1, head, width).
+#: For each layer, what replaces the output of its heads: (batch or 1, query or 1, head, width).
 Outputs = dict[int, Tensor]
 
 
 @dataclass(frozen=True)
 class Replacing:
-    """What takes the place of heads' output in a batch, anew in each draw, while all gates are open.
+    """A replacement for the output of heads.
 
-    ``key`` is what it depends on beside the examples, for the state of a run.
+    ``place(batch, draw, gates)`` computes it for a batch while all gates are open. ``key`` is what it depends
+    on besides the examples, for the state of a run.
     """
 
     name: ReplacedBy
@@ -48,7 +47,11 @@ class Replacing:
 
 
 def build_replacing(name: ReplacedBy, data: TaskData, *, draws: int, seed: int) -> Replacing | None:
-    """Prepare what takes the place of heads, or refuse it; means take a pass. None for zero."""
+    """Prepare the replacement that --with names, None for zero; means take a pass.
+
+    Raises:
+        UsageError: Where text is generated, so that an answer is not one forward pass.
+    """
     if name == "zero":
         return None
     if not data.objective.resumable:
@@ -61,7 +64,7 @@ def build_replacing(name: ReplacedBy, data: TaskData, *, draws: int, seed: int) 
 
 
 def _find_features(batch: Batch, architecture: Architecture, layer: int) -> TokenFeatures | None:
-    """Find what is known about the tokens that attend in a layer; None where nothing is."""
+    """Find the features of the tokens that attend in a layer; None where they are not tokens of the text."""
     if architecture.layer_heads:
         return None
     if batch.targets is not None and architecture.kinds[layer] in {Kind.DECODER, Kind.CROSS}:
@@ -69,23 +72,24 @@ def _find_features(batch: Batch, architecture: Architecture, layer: int) -> Toke
     return batch.corpus.lay_out(batch, batch.length).queries
 
 
-def _sort_tokens(features: TokenFeatures | None, batch: int, queries: int) -> Tensor:
-    """Sort tokens into the first special one, the last special one, and all others, (batch, query)."""
-    sorts = torch.full((batch, queries), ORDINARY)
+def _classify_tokens(features: TokenFeatures | None, batch: int, queries: int) -> Tensor:
+    """Find the class of each token, (batch, query)."""
+    classes = torch.full((batch, queries), ORDINARY)
     if features is None or (features.batch, features.length) != (batch, queries):
-        return sorts
+        return classes
     place = torch.arange(queries)
     last = torch.where(features.separator.cpu(), place, -1).amax(1)
-    sorts[place == last[:, None]] = LAST
-    sorts[features.first.cpu()] = FIRST
-    return sorts
+    classes[place == last[:, None]] = LAST
+    classes[features.first.cpu()] = FIRST
+    return classes
 
 
 @dataclass(frozen=True)
 class OutputSums(Sum):
-    """What heads give, summed up for each kind of token: how many tokens (layer, kind), and their sum.
+    """Sums of heads' outputs over the tokens of each class.
 
-    ``total`` is (layer, kind, head, width), 0 beyond the heads and the width of a layer, which are ``sizes``.
+    ``count`` is the number of tokens (layer, class), ``total`` the sum (layer, class, head, width), 0 beyond
+    the heads and the width of a layer, which are ``sizes``.
     """
 
     count: Floats
@@ -99,8 +103,8 @@ class OutputSums(Sum):
         sizes = np.array([outputs[layer].shape[2:] for layer in range(layers)])
         count, total = np.zeros((layers, 3)), np.zeros((layers, 3, *sizes.max(0)))
         for layer, output in outputs.items():
-            sorts = _sort_tokens(_find_features(batch, architecture, layer), *output.shape[:2])
-            marks = torch.nn.functional.one_hot(sorts.flatten(), 3).to(output.device, torch.float64)
+            classes = _classify_tokens(_find_features(batch, architecture, layer), *output.shape[:2])
+            marks = torch.nn.functional.one_hot(classes.flatten(), 3).to(output.device, torch.float64)
             summed = marks.T @ output.flatten(2).flatten(0, 1).double()
             count[layer] = marks.sum(0).cpu().numpy()
             heads, width = sizes[layer]
@@ -108,7 +112,7 @@ class OutputSums(Sum):
         return cls(count, total, Constant.of(sizes))
 
     def average(self) -> list[Tensor]:
-        """Average the output of each layer for each kind of token (kind, head, width); 0 without any."""
+        """Average the output of each layer over each class of tokens (class, head, width); 0 without any."""
         means = self.total / np.maximum(self.count, 1)[:, :, None, None]
         sizes = self.sizes.values.astype(int)
         return [
@@ -118,11 +122,11 @@ class OutputSums(Sum):
 
 
 def replace_by_means(data: TaskData) -> Replacing:
-    """Replace what a head gives by its mean over the tokens of all examples, in one pass.
+    """Replace the output of a head by its mean over the tokens of all examples, in one pass.
 
-        r_h(kind) = mean over tokens of a kind of o_h
+        r_h(class) = mean over the tokens of a class of o_h
 
-    with o_h what head h gives to the output projection. The kinds are the first special token, the last
+    with o_h what head h gives to the output projection. The classes are the first special token, the last
     special token, and all others.
 
     References:
@@ -140,7 +144,7 @@ def replace_by_means(data: TaskData) -> Replacing:
 
         sums: OutputSums = data.total(
             "averaging outputs",
-            lambda batch: reduce(add, halving.run(batch, sum_part)),
+            lambda batch: halving.total(batch, sum_part),
             OutputSums.from_arrays,
             thread_context=gates.thread_context,
         )
@@ -151,19 +155,19 @@ def replace_by_means(data: TaskData) -> Replacing:
         for layer, mean in enumerate(means):
             features = _find_features(batch, architecture, layer) if with_special[layer] else None
             shape = (1, 1) if features is None else (features.batch, features.length)
-            placed[layer] = mean[_sort_tokens(features, *shape)]
+            placed[layer] = mean[_classify_tokens(features, *shape)]
         return placed
 
     return Replacing("mean", f"mean {compute_digest(sums.count, sums.total)}", place)
 
 
 def replace_by_examples(data: TaskData, draws: int, seed: int) -> Replacing:
-    """Replace what a head gives by what it gives in another example, at the same position.
+    """Replace the output of a head by its output in another example, at the same position.
 
     The other example is drawn at random, the same one for all heads, from the examples of other documents
-    that have as many tokens; where these are fewer than 8, so many of those nearest in length join them. The
-    last special token takes what the last special one gives. What lies beyond the end of a shorter example
-    begins again at its first ordinary token.
+    with the same number of tokens; if there are fewer than 8, from the 8 nearest in length. The last special
+    token takes the output at the last special token. Positions beyond the end of a shorter example start
+    again at its first ordinary token.
 
     References:
         Chan et al. (2022), Causal scrubbing; Zhang and Nanda (2024), Towards best practices of activation
@@ -185,9 +189,9 @@ def replace_by_examples(data: TaskData, draws: int, seed: int) -> Replacing:
             sources = torch.from_numpy(np.searchsorted(members, chosen[rows]))
             for layer, output in outputs.items():
                 aligned = output[sources.to(output.device)]
-                here, there = (_find_features(part, architecture, layer) for part in (batch, others))
-                if here is not None and there is not None and output.shape[1] == there.length:
-                    aligned = aligned[:, _align_positions(here, there).to(output.device)]
+                features, source = (_find_features(part, architecture, layer) for part in (batch, others))
+                if features is not None and source is not None and output.shape[1] == source.length:
+                    aligned = aligned[:, _align_positions(features, source).to(output.device)]
                 if layer not in placed:
                     placed[layer] = aligned.new_zeros((len(batch), *aligned.shape[1:]))
                 placed[layer][torch.from_numpy(rows).to(output.device)] = aligned
@@ -196,23 +200,23 @@ def replace_by_examples(data: TaskData, draws: int, seed: int) -> Replacing:
     return Replacing("resample", f"resample {draws} {seed}", place, draws)
 
 
-def _align_positions(here: TokenFeatures, there: TokenFeatures) -> Tensor:
-    """Find the position of another example for each of an example, (query,)."""
-    place, other = torch.arange(here.length), there.length
-    if here.length == other:
+def _align_positions(features: TokenFeatures, source: TokenFeatures) -> Tensor:
+    """Find the position in the source whose output each position of a batch takes, (query,)."""
+    place, length = torch.arange(features.length), source.length
+    if features.length == length:
         return place
-    ends = bool(here.special[:, -1].all() and there.special[:, -1].all())
-    begins = int(there.special[:, 0].all())
-    last = other - ends  # behind the last that is not at the end
-    again = begins + (place - begins) % max(1, last - begins)
-    positions = torch.where(place < last, place, again).clamp_max(other - 1)
+    ends = bool(features.special[:, -1].all() and source.special[:, -1].all())
+    begins = int(source.special[:, 0].all())
+    stop = length - ends
+    again = begins + (place - begins) % max(1, stop - begins)
+    positions = torch.where(place < stop, place, again).clamp_max(length - 1)
     if ends:
-        positions[-1] = other - 1
+        positions[-1] = length - 1
     return positions
 
 
 class ResampledExamples:
-    """Draws another example for each, of about the same length and of another document."""
+    """Draws, for an example, one of another document and of about the same length."""
 
     def __init__(self, batches: BatchReader, seed: int) -> None:
         self._members, self._documents, self._seed = batches.members, batches.documents, seed
@@ -222,16 +226,16 @@ class ResampledExamples:
         self.lengths = np.stack([np.asarray(side, np.int64) for side in sides], 1)
 
     def draw(self, member: int, draw: int) -> int:
-        """Draw an example for another: the same for the same seed, whatever else is drawn."""
+        """Draw the example that replaces ``member``; it depends on the seed and the number of the draw."""
         pool = self.list_pool(member)
         return int(pool[np.random.default_rng((self._seed, draw, member)).integers(len(pool))])
 
     def list_pool(self, member: int) -> Ints:
-        """List the examples that are drawn from, nearest in length first, longer ones before shorter ones."""
+        """List the examples to draw from: the nearest in length first, longer ones before shorter ones."""
         others = self._members[self._documents[self._members] != self._documents[member]]
         lengths = self.lengths[others]
         distance = np.abs(lengths - self.lengths[member]).sum(1)
-        if (alike := others[distance == 0]).size >= LEAST_POOL:
-            return alike
+        if (equal := others[distance == 0]).size >= LEAST_POOL:
+            return equal
         shorter = (lengths < self.lengths[member]).any(1)
         return others[np.lexsort((*lengths.T[::-1], shorter, distance))[:LEAST_POOL]]

@@ -1,4 +1,4 @@
-"""A command on causes: the checkpoint that it chooses, its task, and the examples that this is scored on."""
+"""The task of a command: the checkpoint it is for, its objective, and the examples it is scored on."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -22,7 +22,7 @@ from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.gates import Gating, check_gates, check_relevance
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.reading.gates import Gates, freeze_weights
-from attnprobe.run.corpus import Corpus, record_provenance
+from attnprobe.run.corpus import Corpus, label_heads, record_provenance
 from attnprobe.run.examples import LabelledExamples, split_examples
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Restore, Run, Work, Workers, open_run
@@ -38,13 +38,15 @@ BATCH_TOKENS_CPU = 2048
 
 @dataclass(frozen=True)
 class TaskModel:
-    """A checkpoint whose gates were verified, also for relevance where it is needed, and its task."""
+    """A checkpoint and the objective that it is scored on, after its gates were verified.
+
+    ``conservation`` is the evidence that its layers conserve relevance, where a method needs that.
+    """
 
     checkpoint: Checkpoint
     architecture: Architecture
     gating: Gating
     objective: str
-    options: TaskOptions
     conservation: str = ""
 
     @property
@@ -62,7 +64,7 @@ class TaskModel:
         return self.kind.list_metrics(self.checkpoint)
 
     def check_methods(self, methods: Collection[str]) -> "TaskModel":
-        """Verify what methods of importance need: texts of their own, and layers that keep relevance."""
+        """Refuse methods that the task doesn't allow; for ``lrp``, verify that layers conserve relevance."""
         single = [method for method in ("ig", "lrp") if method in methods]
         if single and OBJECTIVES[self.objective].relation:
             raise UsageError(
@@ -81,54 +83,26 @@ class TaskModel:
 
 @dataclass(frozen=True)
 class TaskData:
-    """A checkpoint and its task, bound to examples; ``name`` says to which, where there are several sets."""
+    """A checkpoint and its task, bound to examples; ``name`` tells several sets of examples apart."""
 
     model: TaskModel
     corpus: Corpus
     objective: Objective
     run: Run
-    workers: Workers
     name: str = ""
     dataset: str = ""
     record: dict[str, Any] = field(default_factory=dict)
 
-    @contextmanager
-    def hold(self, session: "TaskSession", options: CorpusOptions, **facts: Any) -> Iterator["TaskData"]:
-        """Freeze the weights, and put on record how texts are read and the ``facts`` of the task."""
-        checkpoint, gating = self.model.checkpoint, self.model.gating
-        record = record_provenance(checkpoint, self.model.architecture, self.corpus, options)
-        head = checkpoint.head.name if checkpoint.head else None
-        task = {"objective": self.objective.name, "head": head, "gates": gating.evidence, **facts}
-        with freeze_weights(checkpoint):
-            record |= {"task": task, **session.facts}
-            yield replace(self, dataset=session.source.name, record=record)
-
-    def share(self, name: str, work: Work, restore: Restore, **how: Any) -> Any:
-        """Sum up what is found in the batches of this process; see ``Run.share``."""
-        return self.run.share(self._stage(name), self.corpus.batches, work, restore, **self._how(how))
-
-    def total(self, name: str, work: Work, restore: Restore, **how: Any) -> Any:
-        """Sum up what is found in all batches; see ``Run.total``."""
-        return self.run.total(self._stage(name), self.corpus.batches, work, restore, **self._how(how))
-
-    def _stage(self, name: str) -> str:
-        return f"{name}, {self.name}" if self.name else name
-
-    def _how(self, how: dict[str, Any]) -> dict[str, Any]:
-        # Generation keeps what it is given on the model.
-        return {"workers": self.workers if self.objective.resumable else Workers(), **how}
+    def total(self, name: str, work: Work, restore: Restore, **options: Any) -> Any:
+        """Add up what ``work`` gives for every batch; see ``Run.total``."""
+        stage = f"{name}, {self.name}" if self.name else name
+        # The model itself keeps the state of generation, which threads can't share.
+        workers = self.corpus.workers if self.objective.resumable else Workers()
+        return self.run.total(stage, self.corpus.batches, work, restore, workers=workers, **options)
 
     def labels(self) -> Labels:
         """Make the labels and the provenance of a table of these examples."""
-        architecture = self.model.architecture
-        return Labels(
-            self.model.checkpoint.name,
-            self.dataset,
-            self.record,
-            architecture.places,
-            removed=architecture.removed,
-            tied=architecture.absent,
-        )
+        return label_heads(self.model.checkpoint, self.model.architecture, self.dataset, self.record)
 
     @property
     def documents(self) -> NDArray[np.int64]:
@@ -136,13 +110,13 @@ class TaskData:
         return self.objective.list_documents(self.corpus.batches)
 
     def half(self, second: bool) -> "TaskData":
-        """Keep one half of the documents."""
+        """Keep the first or the second half of the documents."""
         objective, batches = self.objective.half(self.corpus.batches, second=second)
         return replace(self, objective=objective, corpus=replace(self.corpus, batches=batches))
 
 
 def build_metric(name: str, data: TaskData, seed: int) -> Score:
-    """Build a metric for the examples of a task, with tests fine enough for all heads of its model."""
+    """Build a metric for a task, with enough permutations to correct p for all heads of its model."""
     layers, heads = data.model.shape
     score = data.objective.build_metric(name, data.corpus.batches.members)
     return replace(score, permutations=PermutationTest.for_tests(layers * heads, seed))
@@ -150,9 +124,9 @@ def build_metric(name: str, data: TaskData, seed: int) -> Score:
 
 @dataclass(frozen=True)
 class TaskSession:
-    """What a command on causes needs: what loads a checkpoint with the head of a task, texts, and options.
+    """A call of a command that scores a task: how to load its checkpoint, its texts, and its options.
 
-    ``facts`` go on record beside what is measured; ``resume`` is the file that keeps how far it is.
+    ``facts`` go on record with the table; ``resume`` is the file of the state.
     """
 
     load: Loader
@@ -165,24 +139,24 @@ class TaskSession:
     workers: int | None = None
 
     def choose(self, labelled: Gold, methods: Collection[str] = ()) -> TaskModel:
-        """Load the checkpoint with the head of the task, and verify it, also for some methods."""
+        """Load the checkpoint with the head of the task, and verify it for the methods of importance."""
         modality, progress = self.source.kind, self.progress
         checkpoint, objective = choose_task(self.load, self.task, modality, labelled, progress)
-        if modality != "text" and not labelled:  # nothing for a decoder to read
+        if modality != "text" and not labelled:  # a decoder would have nothing to read
             checkpoint = replace(checkpoint, encoder_only=True)
         checkpoint, _, architecture = examine_part(checkpoint, (), progress)
         gating = check_gates(checkpoint, architecture)
-        return TaskModel(checkpoint, architecture, gating, objective, self.task).check_methods(methods)
+        return TaskModel(checkpoint, architecture, gating, objective).check_methods(methods)
 
-    def open_source(self, methods: Collection[str] = ()) -> tuple[TaskModel, Documents]:
-        """Choose the checkpoint for the labels that the texts have; give it and the texts."""
+    def choose_by_labels(self, methods: Collection[str] = ()) -> tuple[TaskModel, Documents]:
+        """Choose the checkpoint by the labels of the texts; return it and the texts."""
         labelled, documents = peek(self.source.documents)
         return self.choose(labelled, methods), documents
 
     def open_run(
         self, model: TaskModel, command: str, question: Mapping[str, object]
     ) -> AbstractContextManager[Run]:
-        """Open the passes of a command; ``question`` is what its numbers depend on beside model and text."""
+        """Open the run of a command; ``question`` is what its numbers depend on besides model and text."""
         settings = {"command": command, "objective": model.objective, "way to switch heads": model.gating}
         settings |= {"seed": self.task.seed, **question}
         settings = {name: str(value) for name, value in settings.items()}
@@ -192,18 +166,18 @@ class TaskSession:
     def bind(
         self, model: TaskModel, documents: Documents, run: Run, metric: str = "", name: str = ""
     ) -> Iterator[TaskData]:
-        """Tokenise the examples of a task and bind it to them.
+        """Tokenise the examples of a task, and bind the task to them while the weights are frozen.
 
-        A labelled document is one example, truncated where it is too long; otherwise each window is. A
-        ``metric`` may need generated text; ``name`` says which of several sets of examples this is.
+        A labelled document is one example, truncated if it is too long; without labels, each window is one.
+        Some metrics need generated text, so ``metric`` is known here; ``name`` tells several sets apart.
         """
         checkpoint, kind, progress = model.checkpoint, model.kind, run.progress
         spec, options = OBJECTIVES[model.objective], limit_batches(self.options, checkpoint)
         reading = options = replace(options, truncate=options.truncate or bool(spec.gold))
         labelled = LabelledExamples(documents, kinds=spec.gold or None)
         examples = kind.read_examples(labelled.examples) if spec.gold else documents
-        if spec.relation:  # what is chosen are examples, not texts
-            assert not isinstance(examples, MediaFolder)  # whose labels are no relations
+        if spec.relation:  # --limit and --sample choose examples, not texts
+            assert not isinstance(examples, MediaFolder)
             choose = partial(select, limit=options.limit, sample=options.sample, seed=options.seed)
             reading = replace(options, limit=None, sample=None)
             examples = split_examples(examples, choose)
@@ -217,18 +191,7 @@ class TaskSession:
             progress=progress,
         ) as tokenised:
             objective = kind(checkpoint, tokenised, seed=self.task.seed, generate=metric == "bleu")
-            whole, sequences = tokenised.batches, tokenised.sequences
-            plan = [members for members in whole.plan if whole.lengths[members[0]] >= kind.least]
-            batches = whole.follow(plan)
-            if short := sequences - len(batches.members):
-                left_out = (
-                    f"{short:,} of {sequences:,} sequences left out: --objective {kind.name} needs "
-                    f"{kind.least} tokens or more."
-                )
-                if not len(batches):
-                    raise NothingToMeasureError(left_out)
-                progress.say(left_out)
-            corpus = replace(tokenised, batches=batches)
+            corpus = _leave_out_short(tokenised, kind, progress)
             for sentence in (*labelled.remarks(), *objective.remarks):
                 progress.say(sentence)
             facts: dict[str, Any] = {"seed": self.task.seed}
@@ -236,12 +199,21 @@ class TaskSession:
                 facts["examples"] = len(objective.list_documents(corpus.batches))
             if model.conservation:
                 facts |= {"explained": objective.explains, "relevance": model.conservation}
-            data = TaskData(model, corpus, objective, run, corpus.workers, name)
-            with data.hold(self, options, **facts) as held:
-                yield held
+            record = self.record_task(model, corpus, options, **facts)
+            with freeze_weights(checkpoint):
+                yield TaskData(model, corpus, objective, run, name, self.source.name, record)
+
+    def record_task(
+        self, model: TaskModel, corpus: Corpus, options: CorpusOptions, **facts: Any
+    ) -> dict[str, Any]:
+        """Record a task, with further ``facts``, and the texts that it is scored on."""
+        head = model.checkpoint.head.name if model.checkpoint.head else None
+        task = {"objective": model.objective, "head": head, "gates": model.gating.evidence, **facts}
+        record = record_provenance(model.checkpoint, model.architecture, corpus, options)
+        return {**record, "task": task, **self.facts}
 
     def find_metric(self, model: TaskModel) -> str:
-        """Find the metric that was asked for, or else the usual one of the task."""
+        """Check the metric that --metric names, or choose the usual one of the task."""
         return check_metric(self.task.metric, model.objective, model.metrics)
 
     def build_metric(self, data: TaskData) -> Score:
@@ -256,8 +228,8 @@ class TaskSession:
         methods: Collection[str] = (),
         scored: bool = False,
     ) -> Iterator[TaskData]:
-        """Choose the checkpoint, and bind its task to the texts; ``scored`` by the metric of the session."""
-        model, documents = self.open_source(methods)
+        """Choose the checkpoint and bind its task to the texts, to be ``scored`` by a metric or not."""
+        model, documents = self.choose_by_labels(methods)
         metric = self.find_metric(model) if scored else ""
         with (
             self.open_run(model, command, {"metric": metric, **question}) as run,
@@ -266,8 +238,23 @@ class TaskSession:
             yield data
 
 
+def _leave_out_short(corpus: Corpus, kind: type[Objective], progress: Progress) -> Corpus:
+    """Leave out the sequences that have too few tokens for an objective."""
+    whole, sequences = corpus.batches, corpus.sequences
+    batches = whole.follow([members for members in whole.plan if whole.lengths[members[0]] >= kind.least])
+    if short := sequences - len(batches.members):
+        sentence = (
+            f"{short:,} of {sequences:,} sequences left out: --objective {kind.name} needs {kind.least} "
+            "tokens or more."
+        )
+        if not len(batches):
+            raise NothingToMeasureError(sentence)
+        progress.say(sentence)
+    return replace(corpus, batches=batches)
+
+
 def limit_batches(options: CorpusOptions, checkpoint: Checkpoint) -> CorpusOptions:
-    """Limit the tokens of a batch where nobody said how many, on a processor."""
+    """Limit the tokens of a batch on a processor, unless --batch-tokens does."""
     if options.batch_tokens is not None or checkpoint.device.type != "cpu":
         return options
     return replace(options, batch_tokens=BATCH_TOKENS_CPU)

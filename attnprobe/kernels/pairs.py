@@ -58,13 +58,14 @@ def _diverge_heads(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tensor:
         inputs = p.contiguous().numpy(), r.contiguous().numpy(), same, numbered
         run_over_rows(_divergence_rows, batch * queries, *inputs, out=(out.numpy(),))
         return out.transpose(1, 2)
-    ours, theirs = (torch.special.xlogy(rows, rows).sum(-1) for rows in (p, r))
+    ours, theirs = (torch.special.entr(rows).sum(-1) / 2 for rows in (p, r))
+    half_p, half_r = p / 2, r / 2
     parts = [p.new_empty(batch, 0, queries)]
     for g in range(heads):
         those = slice(g, g + 1) if numbered else slice(g + 1 if same else 0, None)
-        middle = 0.5 * (p[:, g : g + 1] + r[:, those])
-        ends = 0.5 * (ours[:, g : g + 1] + theirs[:, those])
-        parts.append(ends - torch.special.xlogy(middle, middle).sum(-1))
+        middle = half_p[:, g : g + 1] + half_r[:, those]
+        torch.special.entr(middle, out=middle)  # in place: what a GPU waits for is memory
+        parts.append(middle.sum(-1) - ours[:, g : g + 1] - theirs[:, those])
     return torch.cat(parts, 1).clamp_min(0)
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -99,6 +99,36 @@ class RowSummary:
     masses: tuple[Tensor, ...]  # for each feature, the probability on its keys
 
 
+class LazySummary:
+    """A ``RowSummary`` in plain torch: each tensor is computed by itself, when it is read."""
+
+    def __init__(self, p: Tensor, features: Tensor, offset: int) -> None:
+        self._p, self._features, self._offset = p, features, offset
+
+    @cached_property
+    def entropy(self) -> Tensor:
+        return torch.special.entr(self._p).sum(-1).clamp_min(0)
+
+    @cached_property
+    def maximum(self) -> Tensor:
+        return self._p.amax(-1)
+
+    @cached_property
+    def argmax(self) -> Tensor:
+        return self._p.argmax(-1).to(self._p.dtype).where(~self.maximum.isnan(), torch.nan)
+
+    @cached_property
+    def distance(self) -> Tensor:
+        queries, keys = self._p.shape[2:]
+        places = torch.arange(self._offset, self._offset + queries, device=self._p.device)
+        distances = (places[:, None] - torch.arange(keys, device=self._p.device)).abs().to(self._p.dtype)
+        return torch.einsum("bhqk,qk->bhq", self._p, distances)
+
+    @cached_property
+    def masses(self) -> tuple[Tensor, ...]:
+        return torch.einsum("bhqk,bfk->fbhq", self._p, self._features.to(self._p.dtype)).unbind()
+
+
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
 def _summary_rows(p, features, distances, offset, start, stop, out):  # noqa: ANN001, ANN202
     """Fill out[:, b, h, q] with entropy, maximum, argmax, distance, masses; p is (b, h, q, k)."""
@@ -141,22 +171,13 @@ def _summary_rows(p, features, distances, offset, start, stop, out):  # noqa: AN
             out[4 + f, b, h, q] = mass
 
 
-def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary:
+def summarise_rows(p: Tensor, features: Tensor, offset: int) -> RowSummary | LazySummary:
     """Summarise every row of ``p`` (batch, head, query, key), each summing to 1 or all NaN, in one pass.
 
     ``features`` are indicators of keys (batch, feature, key); ``offset`` is the position of the first query.
     """
     if not can_run_compiled(p):
-        places = torch.arange(offset, offset + p.shape[2], device=p.device)
-        distances = (places[:, None] - torch.arange(p.shape[3], device=p.device)).abs().to(p.dtype)
-        maximum, argmax = p.max(-1)
-        return RowSummary(
-            entropy=torch.special.entr(p).sum(-1).clamp_min(0),
-            maximum=maximum,
-            argmax=argmax.to(p.dtype).where(~maximum.isnan(), torch.nan),
-            distance=torch.einsum("bhqk,qk->bhq", p, distances),
-            masses=torch.einsum("bhqk,bfk->fbhq", p, features.to(p.dtype)).unbind(),
-        )
+        return LazySummary(p, features, offset)
     batch, heads, queries, keys = p.shape
     width = -(-keys // LANES) * LANES
     padded = (torch.constant_pad_nd(features, (0, width - keys)) if width > keys else features).contiguous()

@@ -1,4 +1,4 @@
-"""A model that comes loaded, or is being trained: unwrapped, read by one thread, given back as it was."""
+"""Loaded models, perhaps in training: unwrapped, borrowed by a thread, and given back unchanged."""
 
 import sys
 import time
@@ -17,8 +17,8 @@ from transformers import TrainerCallback
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import AttnprobeError, AttnprobeWarning, UsageError
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.embedding import Embedding, choose_prompts
-from attnprobe.model.locate import OUTSIDE
+from attnprobe.model.embedding import attach_embedding, choose_prompts
+from attnprobe.model.folders import OUTSIDE
 from attnprobe.model.private import unwrap_compiled, unwrap_forward
 from attnprobe.model.quantisation import describe_quantisation, unpack_model
 from attnprobe.model.reading.ways import evaluation_mode
@@ -27,9 +27,9 @@ from attnprobe.model.reading.ways import evaluation_mode
 def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None = None) -> Checkpoint:
     """Make a checkpoint of a loaded model, without its wrappers.
 
-    Of a SentenceTransformer, the transformer is read as ``encode`` runs it, with the ``prompt`` of that name;
-    of a CrossEncoder, as ``predict`` does. Of a PeftModel, the base with its adapter in place is read; its
-    name ends in those of the active adapters, as in "bert-base-uncased + lora default".
+    The transformer of a SentenceTransformer is read as ``encode`` runs it, with the ``prompt`` of that name,
+    and that of a CrossEncoder as in ``predict``. A PeftModel is read with its adapters in place, whose names
+    go into its own, as in "bert-base-uncased + lora default".
     """
     whole = _strip_wrappers(model)
     inner, theirs, embeds, scores_pairs = whole, None, False, False
@@ -45,7 +45,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     adapters: list[str] = []
     if getattr(read, "peft_config", None):
         adapters = _list_active_adapters(read)
-        # Without a base model, transformers put the adapter on.
+        # A model to which transformers added the adapter is its own base.
         read = read.get_base_model() if hasattr(read, "get_base_model") else read
     config = getattr(read, "config", None)
     if config is None or not hasattr(config, "model_type"):
@@ -60,7 +60,7 @@ def wrap_model(model: nn.Module, tokenizer: Tokenizer | None, prompt: str | None
     checkpoint = Checkpoint(
         name, read, spelling, origin, quantisation=quantisation, scores_pairs=scores_pairs
     )
-    return Embedding.attach(whole, checkpoint, prompt) if embeds else checkpoint
+    return attach_embedding(checkpoint, whole, prompt) if embeds else checkpoint
 
 
 def _strip_wrappers(model: Any) -> Any:
@@ -77,27 +77,24 @@ def _list_active_adapters(model: Any) -> list[str]:
         config = model.peft_config[name]
         kind = str(getattr(config.peft_type, "value", config.peft_type))
         if kind in OUTSIDE or getattr(config, "is_prompt_learning", False):
-            raise UsageError(
-                f"The adapter {name} ({kind}) adds virtual tokens or other parts outside of the base "
-                "model's layers, which attnprobe does not read; give model.get_base_model()."
-            )
+            parts = "virtual tokens or other parts outside of the base model's layers"
+            advice = "which attnprobe does not read; give model.get_base_model()"
+            raise UsageError(f"The adapter {name} ({kind}) adds {parts}, {advice}.")
         adapters.append(f"{kind.lower()} {name}")
     switched = [part.disable_adapters for part in model.modules() if hasattr(part, "disable_adapters")]
     return [] if switched and all(switched) else adapters
 
 
-#: Held while models are borrowed; the random state of torch is shared by all threads.
+#: Held while models are borrowed, since all threads share the random state of torch.
 _lock = RLock()
 
 
 @contextmanager
 def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
-    """Hold models in evaluation mode, each whole, with its task head, for what is done inside.
+    """Hold whole models, with their task heads, in evaluation mode; other threads that borrow wait.
 
-    Afterwards each module is in the mode that it was in, and torch draws the random numbers that it would
-    have drawn: a training run goes on bit for bit as without. The caller's mixed precision, which rounds what
-    is compared, and inference mode, which knows no gradients, are off inside. Other threads that borrow wait.
-    A model that is named, which nobody else has, is not among ``models``.
+    Afterwards each module has its mode back, and torch its random state: a training run goes on bit for bit
+    as without. The caller's mixed precision and inference mode are off inside.
     """
     with ExitStack() as undo:
         undo.enter_context(_lock)
@@ -119,11 +116,11 @@ def borrow(models: Sequence[nn.Module]) -> Iterator[None]:
 
 
 class StepCallback(TrainerCallback, ABC):
-    """Measures the model before training, after ``every`` so many steps, and after the last one.
+    """Measures a model before training, ``every`` so many steps, and after the last one.
 
-    Training goes on bit for bit as without it. What can't be measured before training is refused, and the
-    training does not begin; what fails later is a warning, and the training goes on. A ``tokenizer`` is
-    needed where the trainer has none; without the ``trainer``, numbers only go into its ``log_history``.
+    Training goes on bit for bit as without it. An error before the first step is raised; a later one is a
+    warning. The ``tokenizer`` is needed if the trainer has none; without the ``trainer``, numbers go into its
+    ``log_history`` alone.
     """
 
     def __init__(self, every: int, tokenizer: Tokenizer | None, trainer: Any) -> None:
@@ -132,11 +129,11 @@ class StepCallback(TrainerCallback, ABC):
 
     @abstractmethod
     def begin(self, step: int) -> bool:
-        """Begin at a step, which is not 0 where a run is resumed; tell whether that step is measured."""
+        """Begin at a step, above 0 if training is resumed; tell whether it was measured before."""
 
     @abstractmethod
     def measure(self, model: nn.Module, tokenizer: Tokenizer | None, step: int) -> Mapping[str, float]:
-        """Measure a model after a step, and give the numbers to log."""
+        """Measure a model after a step; returns the numbers to log."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         weights = given["model"].parameters()
@@ -151,12 +148,12 @@ class StepCallback(TrainerCallback, ABC):
             self._measure_step(state, control, given)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **given: Any) -> None:
-        # When training has ended, the trainer may hold the best model in place of the last.
+        # At the end of training, the trainer may put the best model in the place of the last.
         if state.global_step % self._every and not control.should_training_stop:
             return
         try:
             self._measure_step(state, control, given)
-        except Exception as error:  # of any kind: a run of days is worth more than what is measured of it
+        except Exception as error:  # a run of days must not end because of a measurement
             reason = str(error) if isinstance(error, AttnprobeError) else f"{type(error).__name__}: {error}"
             sentence = f"Step {state.global_step} is not measured: {reason}"
             warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
@@ -174,6 +171,6 @@ class StepCallback(TrainerCallback, ABC):
         if self._trainer is None:
             state.log_history.append({**logged, "epoch": state.epoch, "step": step})
             return
-        due = control.should_log  # which logging takes back, and then the loss of this step would be missing
+        due = control.should_log  # which ``log`` clears, so that the loss of this step would be missing
         self._trainer.log(logged)
         self._trainer.control.should_log = control.should_log = due

@@ -1,4 +1,4 @@
-"""A loaded checkpoint: a model, its tokenizer or processor, and where they came from."""
+"""A loaded checkpoint: a model, its tokenizer or processor, and their origin."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -16,24 +16,22 @@ from transformers import MODEL_MAPPING, PreTrainedConfig, PreTrainedModel
 from attnprobe.corpus.media import BOTH
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
-from attnprobe.model.embedding import Embedding
-from attnprobe.model.locate import SentenceFolder
+from attnprobe.model.embedding import NO_LIMIT, Embedding
+from attnprobe.model.folders import SentenceFolder
 from attnprobe.model.private import list_execution_devices
 from attnprobe.model.processing import Processor, SeeingProcessor
 from attnprobe.model.quirks import GUESS_PADDING, UnsupportedModelError, make_defaults, reads_both
 from attnprobe.model.task_heads import TaskHead
 
-#: What models of each modality call their input.
+#: The names of models' inputs, by modality.
 INPUTS = {"text": {"input_ids"}, "image": {"pixel_values"}, "sound": {"input_values", "input_features"}}
 TEXT = "text"
-#: Tokenizers without a limit of their own report an absurdly large number.
-NO_LIMIT = 1_000_000
-#: Where neither tokenizer nor configuration sets a limit, windows are this long by default.
+#: The length of windows where neither tokenizer nor configuration sets a limit.
 WITHOUT_LIMIT = 512
 
 
 def list_devices(model: nn.Module) -> list[str]:
-    """List the devices that a model is spread over, the disk among them; none if it is on one."""
+    """List the devices that a model is spread over, with "disk"; empty if it is on one."""
     placed = (getattr(model, "hf_device_map", None) or {}).values()
     devices = {"disk" if device == "disk" else str(torch.device(device)): None for device in placed}
     return list(devices) if len(devices) > 1 or "disk" in devices else []
@@ -46,7 +44,7 @@ def list_forward_parameters(kind: type) -> frozenset[str]:
 
 
 def list_modalities(kind: type) -> list[str]:
-    """List which of text, images and sound a class of models can be given."""
+    """List which of text, image and sound a class of models reads."""
     return [modality for modality, names in INPUTS.items() if names & list_forward_parameters(kind)]
 
 
@@ -66,13 +64,13 @@ class Checkpoint:
     encoder_only: bool = False
     modality: str = "text"  # or "image" or "sound", or "image+text" where both are read together
     processor: Processor | SeeingProcessor | None = None
-    tower: str = ""  # the submodule that is read, of a model with one for text and one for something else
-    kept: NDArray[np.bool_] | None = None  # which heads its weights have, (layer, head), if physically pruned
+    tower: str = ""  # the submodule that is read, of a model with one for each modality
+    kept: NDArray[np.bool_] | None = None  # (layer, head) of the weights of a pruned checkpoint
     embedding: Embedding | None = None
     quantisation: str = ""
     scores_pairs: bool = False  # a cross-encoder of sentence-transformers, a classifier of two texts
     sentences: SentenceFolder | None = None
-    remarks: tuple[str, ...] = ()  # what is odd without being wrong, sentences without full stops
+    remarks: tuple[str, ...] = ()  # warnings, as sentences without full stops
 
     @property
     def body(self) -> PreTrainedModel:
@@ -82,23 +80,23 @@ class Checkpoint:
 
     @property
     def removed(self) -> tuple[tuple[int, int], ...]:
-        """The heads that its weights lack, as layer and head."""
+        """The heads (layer, head) that its weights lack."""
         lost: Any = () if self.kept is None else np.argwhere(~self.kept).tolist()
         return tuple(map(tuple, lost))
 
     @property
-    def runner(self) -> PreTrainedModel:
-        """What is run to read the body: itself, or the model around it that sees the image first."""
+    def forward_model(self) -> PreTrainedModel:
+        """The model whose forward pass is run: the body, or the one around it that reads images first."""
         return strip_head(self.model) if self.modality == BOTH else self.body
 
     @property
     def decodes(self) -> bool:
-        """Whether a decoder beside an encoder is asked, which reads a text of its own."""
+        """Whether a decoder beside an encoder is read, with a text of its own."""
         return bool(self.model.config.is_encoder_decoder) and not (self.encoder_only or self.tower)
 
     @property
     def device(self) -> torch.device:
-        """Where token ids are looked up; the rest of a model that is spread may be elsewhere."""
+        """The device of the table of embeddings; other parts of a spread model may be elsewhere."""
         usual = torch.device("cpu") if self.body.device.type == "meta" else self.body.device
         return usual if self._table is None else next(list_execution_devices(self._table), usual)
 
@@ -112,13 +110,13 @@ class Checkpoint:
 
     @property
     def longest(self) -> int | None:
-        """Most tokens that tokenizer and positions of the model allow, or None without a limit."""
+        """The most tokens that tokenizer and positions of the model allow; None without a limit."""
         stated = getattr(self.tokenizer, "model_max_length", None)
         limits = [] if stated is None or stated >= NO_LIMIT else [int(stated)]
         modules = self.model.named_modules()
         tables = (module for name, module in modules if name.endswith("position_embeddings"))
         padding = next((table.padding_idx for table in tables if isinstance(table, nn.Embedding)), None)
-        reserved = 0 if padding is None else padding + 1  # RoBERTa numbers tokens from there
+        reserved = 0 if padding is None else padding + 1  # from where RoBERTa numbers tokens
         config = self.model.config.get_text_config()
         for name in ("max_position_embeddings", "max_encoder_position_embeddings"):
             positions = getattr(config, name, None)
@@ -128,26 +126,26 @@ class Checkpoint:
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """What stands before texts of a role; of those without a role, under ""."""
+        """The prompts before texts, by role; "" for texts without one."""
         return {"": ""} if self.embedding is None else self.embedding.prompts
 
     @property
     def embedded_length(self) -> int | None:
-        """Most tokens of which an embedding is made, which cuts what is longer; None of any other model."""
+        """The most tokens of a text that an embedding model reads; None of any other model."""
         limits = () if self.embedding is None else (self.embedding.limit, self.longest)
         return min((limit for limit in limits if limit is not None), default=None)
 
     @property
     def longest_target(self) -> int | None:
-        """Most tokens that a decoder beside an encoder takes, or None without a limit."""
+        """The most tokens that a decoder beside an encoder takes; None without a limit."""
         names = ("max_decoder_position_embeddings", "max_target_positions")
         stated = (getattr(self.model.config, name, None) for name in names)
         return min((limit for limit in stated if isinstance(limit, int)), default=self.longest)
 
     @property
     def embeddings(self) -> int | None:
-        """How many tokens the model has embeddings for, or None where it does not tell."""
-        weight = getattr(self._table, "weight", None)  # I-BERT's table is quantised, and no nn.Embedding
+        """The number of tokens that the model has embeddings for; None where it is not known."""
+        weight = getattr(self._table, "weight", None)  # I-BERT's table is no nn.Embedding
         return weight.shape[0] if isinstance(weight, Tensor) else None
 
     @property
@@ -159,36 +157,36 @@ class Checkpoint:
 
     @property
     def start(self) -> int | None:
-        """The token a decoder beside an encoder begins with; None where the target's last one goes first."""
+        """The token that a decoder beside an encoder begins with; None if that is the target's last one."""
         configs = (self.model.config, getattr(self.model, "generation_config", None))
         stated = (getattr(config, "decoder_start_token_id", None) for config in configs)
         return next((start for start in stated if start is not None), None)
 
     def shift_right(self, target: Sequence[int]) -> list[int]:
-        """Give what a decoder reads to answer with ``target``: each token's predecessor."""
+        """Give the input of a decoder that is to answer with ``target``: each token's predecessor."""
         return [target[-1] if self.start is None else self.start, *target[:-1]]
 
     def forward(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Run the model on unpadded sequences; returns the last hidden state (batch, position, width)."""
         with torch.inference_mode():
-            return self.runner(**self.inputs(inputs))[0]
+            return self.forward_model(**self.inputs(inputs))[0]
 
     def inputs(self, given: Mapping[str, Tensor]) -> dict[str, Any]:
         """Make the keyword arguments of a forward pass from the tensors of a batch."""
         device, dtype = self.device, self.body.dtype
-        # Not every model converts pixels and samples itself.
         inputs: dict[str, Any] = {
             name: tensor.to(device, dtype if tensor.is_floating_point() else tensor.dtype)
             for name, tensor in given.items()
         }
-        if all("use_cache" in list_forward_parameters(type(part)) for part in (self.model, self.runner)):
-            inputs["use_cache"] = False  # nobody asks for keys and values again
+        models = self.model, self.forward_model
+        if all("use_cache" in list_forward_parameters(type(model)) for model in models):
+            inputs["use_cache"] = False
         if self.modality == BOTH:
             return inputs
         types = inputs.pop("token_type_ids", None)
         if types is not None and "token_type_ids" in self.tokenizer.model_input_names:
             known = getattr(self.body.config, "type_vocab_size", None)
-            # Models without types may be given them: separators part their pairs.
+            # Models without types read pairs as well, by their separators.
             if isinstance(known, int) and 0 < known <= int(types.max()):
                 raise UsageError(f"{self.name} was not made for pairs of texts; leave out the second one.")
             inputs["token_type_ids"] = types
@@ -207,7 +205,7 @@ def strip_head(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
-    """Find the length of windows: the one requested, or the longest that the model takes, or embeds."""
+    """Find the length of windows: the requested one, or the longest that the model embeds or takes."""
     longest = checkpoint.longest
     if requested is not None and longest is not None and requested > longest:
         raise UsageError(
@@ -217,12 +215,12 @@ def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
 
 
 def is_cut_short(requested: int | None, checkpoint: Checkpoint) -> bool:
-    """Tell whether only the first window of a text is read, as an embedding model does by itself."""
+    """Tell whether texts are cut after their first window, as embedding models do by default."""
     return requested is None and checkpoint.embedded_length is not None
 
 
 def find_tower(model: PreTrainedModel, modality: str) -> str:
-    """Name the submodule that reads one modality only, as far as it says; "" where the whole is read."""
+    """Name the submodule that reads only one modality; "" if the whole model is read."""
     base = strip_head(model)
     if len(list_modalities(type(base))) > 1 and not model.config.is_encoder_decoder:
         for path, part in base.named_modules():
@@ -232,11 +230,11 @@ def find_tower(model: PreTrainedModel, modality: str) -> str:
 
 
 def check_modality(name: str, config: PreTrainedConfig, modality: str) -> None:
-    """Refuse a checkpoint that does not read what it will be given, as far as its type tells."""
+    """Refuse a checkpoint that does not read a modality, as far as its type tells."""
     if modality == BOTH and not reads_both(config):
         raise UnsupportedModelError(config.model_type, f"{name} reads no image in a text; give either alone")
     kind: Any = MODEL_MAPPING.get(type(config), None)
-    if kind is None or modality == BOTH:  # or it is in code that comes with the checkpoint
+    if kind is None or modality == BOTH:  # without a class, it has code of its own
         return
     modalities = list_modalities(kind[0] if isinstance(kind, tuple) else kind)
     if not modalities:

@@ -1,6 +1,6 @@
-"""Embedding models of sentence-transformers: how they read a text, and the vector that their modules make.
+"""Embedding models of sentence-transformers: how they read texts, and the vectors that their modules make.
 
-Torch is imported where a vector is made, so that a prompt that is not there is refused at once.
+Torch is imported late, so that an unknown prompt is refused at once.
 """
 
 import copy
@@ -13,24 +13,27 @@ from importlib.util import find_spec
 from typing import Any
 
 from attnprobe.errors import UsageError, first_line
-from attnprobe.model.locate import CONFIG, SentenceFolder, is_inside, read_object
+from attnprobe.model.folders import CONFIG, SentenceFolder, is_inside, read_object
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
 
-#: Where the classes of modules are from, and those that need nothing but the states of a text. Of the others,
-#: Router and Asym would import whatever classes their own files name.
+#: The package of modules, and its classes that need only the states of a text. Others, such as Router and
+#: Asym, import the classes that their files name.
 _HOME, _KINDS = "sentence_transformers.", {"Pooling", "Dense", "Normalize", "LayerNorm", "Dropout"}
-#: What multiplied is how many weights a module has, and where the activation of a Dense is imported from.
+#: Entries whose product is the number of a module's weights, and the package of activations.
 _SIZES, _ACTIVATIONS = ("in_features", "out_features", "dimension"), "torch.nn.modules."
-#: Settings of the transformer that change what it reads or gives, and their usual value.
+#: Settings of the transformer that change its input or output, and their usual values.
 _USUAL_SETTINGS = {
     "transformer_task": "feature-extraction",
     "modality_config": {"method": "forward", "method_output_name": "last_hidden_state"},
     "processing_kwargs": {},
 }
-#: What tokenizers without a limit state is more.
-_NO_LIMIT = 1_000_000
-#: What stands for no prompt at all, and the prompts that stand before queries and before what they look for.
+#: Attributes of a SentenceTransformer, and of its transformer, that say how texts are read.
+_DESCRIBED = ("prompts", "default_prompt_name", "truncate_dim")
+_SETTINGS = ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
+#: Tokenizers without a limit report an absurdly large number.
+NO_LIMIT = 1_000_000
+#: The name for no prompt at all, and the names of prompts before queries and passages.
 _NO_PROMPT = "none"
 _ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 
@@ -38,9 +41,9 @@ _ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 def choose_prompts(
     described: Mapping[str, Any], name: str | None, model: str
 ) -> tuple[str | None, dict[str, str]]:
-    """Choose the prompt of a name, or what ``encode`` puts before texts by itself; "none" for none at all.
+    """Choose the prompt of a ``name``, or that of ``encode`` without one; "none" means no prompt at all.
 
-    Returns its name, and the prompts of texts "", of each "query" and of each "document".
+    Returns its name, and the prompts by role: "" for plain texts, "query" and "document".
     """
     listed = described.get("prompts")
     listed = listed.items() if isinstance(listed, Mapping) else ()
@@ -59,63 +62,22 @@ def choose_prompts(
 
 @dataclass(frozen=True)
 class Embedding:
-    """How an embedding model reads a text and makes a vector of it, as ``encode`` does."""
+    """An embedding model: reads texts and makes vectors of them as ``encode`` does."""
 
-    source: Any = field(repr=False)  # the folder of its modules, or modules that were handed over
+    source: Any = field(repr=False)  # the folder of its modules, or loaded modules
     kinds: tuple[str, ...]  # the classes of its modules after the transformer
     settings: Mapping[str, Any]  # of the transformer
-    described: Mapping[str, Any]  # of the whole
-    unread: str  # why the vector can't be made, a clause; "" where it can
+    described: Mapping[str, Any]  # of the whole model
+    unread: str  # why vectors can't be made, as a clause; "" where they can
     tokenizer: Any
     prompt_name: str | None
-    prompts: Mapping[str, str]  # what stands before a text, by its role: "" for any, "query", or "document"
-
-    @classmethod
-    def attach(cls, source: Any, checkpoint: Any, prompt: str | None) -> Any:
-        """Let a checkpoint read texts as the model around it does, a SentenceFolder or a SentenceTransformer.
-
-        Texts stand behind the ``prompt`` of that name, or the usual one.
-        """
-        from attnprobe.model.quirks import EMBEDDING_ENCODERS
-
-        tokenizer, unread, config = checkpoint.tokenizer, "", checkpoint.model.config
-        if isinstance(source, SentenceFolder):
-            kinds = tuple(kind.removeprefix(_HOME).rpartition(".")[2] for kind, _ in source.modules[1:])
-            settings, described, unread = source.settings, source.described, _find_unsafe(source)
-            if settings.get("do_lower_case") is True:
-                from tokenizers import normalizers
-
-                tokenizer = copy.deepcopy(tokenizer)
-                backend = tokenizer.backend_tokenizer
-                lower = [normalizers.Lowercase(), *filter(None, [backend.normalizer])]
-                backend.normalizer = normalizers.Sequence(lower)
-        else:
-            whole, (first, *source) = source, source.children()
-            names = ("prompts", "default_prompt_name", "truncate_dim")
-            described = {key: getattr(whole, key, None) for key in names}
-            kinds = tuple(type(module).__qualname__ for module in source)
-            names = ("max_seq_length", "do_lower_case", *_USUAL_SETTINGS)
-            settings = {key: getattr(first, key, None) for key in names}
-        lone = bool(config.is_encoder_decoder) and config.model_type in EMBEDDING_ENCODERS
-        beside = "it pools what a decoder beside an encoder gives" * (config.is_encoder_decoder and not lone)
-        unread = unread or _find_unread(kinds, settings) or beside
-        chosen = choose_prompts(described, prompt, checkpoint.name)
-        embedding = cls(source, kinds, settings, described, unread, tokenizer, *chosen)
-        remark = f"the attention of its transformer is read, but its embeddings are not: {unread}"
-        return replace(
-            checkpoint,
-            tokenizer=tokenizer,
-            origin=checkpoint.origin | {"embedding": embedding.record},
-            encoder_only=lone,
-            embedding=embedding,
-            remarks=(*checkpoint.remarks, remark) if unread else checkpoint.remarks,
-        )
+    prompts: Mapping[str, str]  # by role
 
     @property
     def limit(self) -> int | None:
-        """Most tokens that are read of a text; None where only the model limits it."""
+        """The most tokens of a text that are read; None where only the model sets a limit."""
         limit = self.settings.get("max_seq_length")
-        return limit if type(limit) is int and 0 < limit < _NO_LIMIT else None
+        return limit if type(limit) is int and 0 < limit < NO_LIMIT else None
 
     @cached_property
     def modules(self) -> list[Any]:
@@ -124,7 +86,7 @@ class Embedding:
 
         if self.unread:
             raise _make_error(self.unread)
-        if not isinstance(self.source, SentenceFolder):  # whose owner may train it, in another type
+        if not isinstance(self.source, SentenceFolder):  # copied, as its owner may train it
             return [copy.deepcopy(module).eval().requires_grad_(False) for module in self.source]
         if find_spec("sentence_transformers") is None:
             raise _make_error('its modules need sentence-transformers: pip install "attnprobe[embeddings]"')
@@ -143,9 +105,9 @@ class Embedding:
         return [module.eval().requires_grad_(False) for module in loaded]
 
     def __call__(self, states: Any, roles: Sequence[str] = ()) -> Any:
-        """Make the vectors of texts of their last states: (batch, position, width) to (batch, width).
+        """Make the vectors (batch, width) of texts from their last states (batch, position, width).
 
-        ``roles`` are those of the texts, whose prompts differ; none where all have the usual one.
+        ``roles`` of texts choose their prompts; without any, all have the usual one.
 
         Raises:
             UsageError: When a module can't be read.
@@ -155,7 +117,7 @@ class Embedding:
         if len(set(roles)) > 1:
             return torch.cat([self(text[None], [role]) for text, role in zip(states, roles, strict=True)])
         prompt = self.prompts[roles[0] if roles else ""]
-        ids = list(self.tokenizer(prompt)["input_ids"]) if prompt else []  # with what frames it in front
+        ids = list(self.tokenizer(prompt)["input_ids"]) if prompt else []
         length = len(ids) - (bool(ids) and ids[-1] in self.tokenizer.all_special_ids)
         features = {"token_embeddings": states, "prompt_length": length}
         try:
@@ -167,7 +129,7 @@ class Embedding:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What is on record of how texts are read, and of what is made of them."""
+        """How texts are read, and the modules, for the record."""
         return {
             "prompt": self.prompts[""],
             "prompt_name": self.prompt_name,
@@ -177,8 +139,56 @@ class Embedding:
         }
 
 
+def attach_embedding(checkpoint: Any, source: Any, prompt: str | None) -> Any:
+    """Let a checkpoint read texts as the embedding model around its transformer does.
+
+    ``source`` is a SentenceFolder or a loaded SentenceTransformer. Texts stand behind the ``prompt`` of that
+    name, or the usual one.
+    """
+    from attnprobe.model.quirks import EMBEDDING_ENCODERS
+
+    tokenizer, unread, config = checkpoint.tokenizer, "", checkpoint.model.config
+    if isinstance(source, SentenceFolder):
+        kinds = tuple(kind.removeprefix(_HOME).rpartition(".")[2] for kind, _ in source.modules[1:])
+        settings, described, unread = source.settings, source.described, _find_unsafe(source)
+        if settings.get("do_lower_case") is True:
+            tokenizer = _lower_case(tokenizer)
+    else:
+        whole, (first, *source) = source, source.children()
+        described = {key: getattr(whole, key, None) for key in _DESCRIBED}
+        kinds = tuple(type(module).__qualname__ for module in source)
+        settings = {key: getattr(first, key, None) for key in _SETTINGS}
+    encodes = bool(config.is_encoder_decoder) and config.model_type in EMBEDDING_ENCODERS
+    if not unread:
+        unread = _find_unread(kinds, settings)
+    if not unread and config.is_encoder_decoder and not encodes:
+        unread = "it pools what a decoder beside an encoder gives"
+    chosen = choose_prompts(described, prompt, checkpoint.name)
+    embedding = Embedding(source, kinds, settings, described, unread, tokenizer, *chosen)
+    remark = f"the attention of its transformer is read, but its embeddings are not: {unread}"
+    return replace(
+        checkpoint,
+        tokenizer=tokenizer,
+        origin=checkpoint.origin | {"embedding": embedding.record},
+        encoder_only=encodes,
+        embedding=embedding,
+        remarks=(*checkpoint.remarks, remark) if unread else checkpoint.remarks,
+    )
+
+
+def _lower_case(tokenizer: Any) -> Any:
+    """Copy a tokenizer so that it takes texts in lower case."""
+    from tokenizers import normalizers
+
+    tokenizer = copy.deepcopy(tokenizer)
+    backend = tokenizer.backend_tokenizer
+    steps = [normalizers.Lowercase(), *filter(None, [backend.normalizer])]
+    backend.normalizer = normalizers.Sequence(steps)
+    return tokenizer
+
+
 def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any]) -> str:
-    """Say why the states of a model can't be made its embeddings; "" where they can."""
+    """Find why embeddings can't be made of a model's states; "" where they can."""
     if others := [kind for kind in kinds if kind not in _KINDS]:
         return f"attnprobe does not read its module {clean(others[0])}"
     if "Pooling" not in kinds:
@@ -193,7 +203,7 @@ def _find_unread(kinds: Sequence[str], settings: Mapping[str, Any]) -> str:
 
 
 def _find_unsafe(folder: SentenceFolder) -> str:
-    """Say what sentence-transformers is not to import or open in a folder; "" where it may open all."""
+    """Find why sentence-transformers must not load the modules of a folder; "" where it may."""
     for kind, path in folder.modules[1:]:
         place = folder.root / path
         if not kind.startswith(_HOME):

@@ -1,4 +1,4 @@
-"""Loading a checkpoint from the package, a folder or the hub, and what guards against files of strangers."""
+"""Loading a checkpoint, and drawing random weights for one."""
 
 import copy
 import os
@@ -17,7 +17,7 @@ from attnprobe.corpus.tokenizer import NoTokenizer
 from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.model import lean
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower, list_devices
-from attnprobe.model.embedding import Embedding, choose_prompts
+from attnprobe.model.embedding import attach_embedding, choose_prompts
 from attnprobe.model.locate import LoadOptions, locate
 from attnprobe.model.processing import load_processor
 from attnprobe.model.pruning import read_kept_heads
@@ -38,11 +38,11 @@ def load_checkpoint(
     force_head: bool = False,
     modality: str = TEXT,
 ) -> Checkpoint:
-    """Load a model, and its tokenizer or its processor of images or sound.
+    """Load a model with its tokenizer or its processor of images or sound.
 
-    ``name`` is ``demo``, a local folder, or a hub id. Of the task ``heads``, the first whose weights are all
-    there is loaded along, or with ``force_head`` the first one, made up if need be. The ``modality`` is what
-    it will be given: "text", "image" or "sound", or "image+text" for both together.
+    ``name`` is ``demo``, a local folder, or a hub id. Of the task ``heads``, the first with all its weights
+    is loaded; with ``force_head`` the first one, with random weights if need be. The ``modality`` of inputs
+    is "text", "image" or "sound", or "image+text" for both together.
     """
     options = options or LoadOptions()
     spread: dict[str, Any] = {} if options.device_map is None else {"device_map": options.device_map}
@@ -76,9 +76,8 @@ def load_checkpoint(
         weights = read_with_adapter(files, config, heads, **how)
     model: Any = weights.model
     model = (model if spread else model.to(device)).eval().requires_grad_(False)
-    vars(model.config).pop("pruned_heads", None)  # which are on record as ours are
+    vars(model.config).pop("pruned_heads", None)  # which ``kept`` states
     for key, weight in model.named_parameters():
-        # Those on disk or quantised are seen as they run.
         if not weight.is_meta and not find_packing(weight) and not bool(torch.isfinite(weight).all()):
             raise ModelError(f"{name}: the weight {key} holds NaN or infinite numbers.")
     quantisation = describe_quantisation(model)
@@ -110,13 +109,13 @@ def load_checkpoint(
         remarks=describe_unread_layers(model, weights.unused),
     )
     if sentences is not None and embeds:
-        checkpoint = Embedding.attach(sentences, checkpoint, options.prompt)
+        checkpoint = attach_embedding(checkpoint, sentences, options.prompt)
     seed = options.random_weights
     return checkpoint if seed is None else randomise_weights(checkpoint, seed)
 
 
 def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
-    """Say which layers of attention the weights hold and the model has not; not those that predict ahead."""
+    """Describe stored layers of attention that the configuration leaves out, except to predict ahead."""
     prefix, config, sentences = f"{model.base_model_prefix}.", model.config.get_text_config(), []
     ahead = max(int(getattr(config, name, 0) or 0) for name in AHEAD_COUNTS)
     keys = [key.removeprefix(prefix) for key in unexpected]
@@ -138,25 +137,24 @@ def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) ->
 def _find_device(name: str) -> torch.device:
     if name == "auto":
         if torch.cuda.is_available():
-            # Each process that torchrun starts on a machine takes a GPU of its own.
+            # Each process of torchrun on a machine takes another GPU.
             local = int(os.environ.get("LOCAL_RANK", "0"))
             return torch.device("cuda", local % torch.cuda.device_count())
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(1, device=device).tolist()  # which meta has no numbers for
+        torch.empty(1, device=device).tolist()  # for which meta has no numbers
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise UsageError(
-            f"There is no device {name!r} on this machine; use auto or cpu, or cuda:0 where there is a GPU."
-        ) from error
+        advice = "use auto or cpu, or cuda:0 where there is a GPU"
+        raise UsageError(f"There is no device {name!r} on this machine; {advice}.") from error
     return device
 
 
 def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
-    """Build the model of a checkpoint anew, with the weights that training of it would begin with.
+    """Build the model of a checkpoint anew, with random weights as at the beginning of training.
 
-    Its own ``_init_weights`` draws, the same for a seed on every device. What is quantised, has adapters in
-    place, is physically pruned or spread over devices is refused.
+    The model's ``_init_weights`` draws them, the same for a seed on every device. Models that are quantised,
+    have adapters in place, are physically pruned or spread over devices are refused.
 
     References:
         Hewitt and Liang (2019), Designing and interpreting probes with control tasks.
@@ -174,13 +172,13 @@ def randomise_weights(checkpoint: Checkpoint, seed: int = 0) -> Checkpoint:
         with torch.random.fork_rng(devices=[]), torch.device("cpu"):
             torch.manual_seed(seed)
             built = type(model)(copy.deepcopy(model.config))
-    except Exception as error:  # whatever the code of a model does
+    except Exception as error:  # the code of a model may raise anything
         raise refuse(first_line(error)) from error
     drawn, trained = dict(built.named_parameters()), dict(model.named_parameters())
     if any(key not in drawn or drawn[key].shape != weight.shape for key, weight in trained.items()):
         raise refuse("it has weights that its configuration knows nothing of (adapters, fewer heads)")
     for key, weight in drawn.items():
-        like = trained.get(key)  # none of a pooler that the model was loaded without
+        like = trained.get(key)  # None of a pooler that the model was loaded without
         weight.data = weight.data.to(model.device, model.dtype) if like is None else weight.data.to(like)
     for buffer in built.buffers():
         buffer.data = buffer.data.to(model.device)

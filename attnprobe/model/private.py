@@ -1,4 +1,4 @@
-"""Every undocumented name of transformers, and of torch, accelerate and huggingface_hub around it."""
+"""All undocumented names of transformers, torch, accelerate and huggingface_hub that are used here."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import ModelError, first_line
 
-try:  # all of these are for others
+try:  # imported from here by other files
     from transformers.integrations.sdpa_attention import sdpa_attention_forward  # noqa: F401
     from transformers.masking_utils import sdpa_mask  # noqa: F401
     from transformers.pytorch_utils import Conv1D  # noqa: F401
@@ -32,23 +32,23 @@ def get_attn_implementation(model: PreTrainedModel) -> str | None:
 
 
 def find_auto_class(kind: Any, config: PreTrainedConfig) -> Any:
-    """Find the class of models that one for all types, such as AutoModel, stands for; any other is itself."""
+    """Find the class of models that an auto class stands for; other classes stand for themselves."""
     return kind._model_mapping[type(config)] if hasattr(kind, "_model_mapping") else kind
 
 
 def find_compressor(model: nn.Module) -> Any:
-    """Find what unpacks the weights of a compressed-tensors model on its first pass; None of any other."""
+    """Find what unpacks the weights of a compressed-tensors model on its first pass; None for others."""
     waiting = getattr(model, "ct_decompress_hook", None) is not None
     return getattr(getattr(model, "hf_quantizer", None), "compressor", None) if waiting else None
 
 
 def list_tied_weights(model: PreTrainedModel) -> set[str]:
-    """List the weights that are tied to another, and that other; they are stored once, under either name."""
+    """List the weights that are tied to one another, which are stored once, under either name."""
     return {path for pair in model.all_tied_weights_keys.items() for path in pair}
 
 
 def list_execution_devices(module: nn.Module) -> Iterator[torch.device]:
-    """List where accelerate lets a module compute, wherever its weights lie; nothing without accelerate."""
+    """List the devices on which accelerate runs a module; empty without accelerate."""
     hook: Any = getattr(module, "_hf_hook", None)
     devices = (getattr(part, "execution_device", None) for part in getattr(hook, "hooks", (hook,)))
     yield from (torch.device(device) for device in devices if device is not None)
@@ -56,7 +56,7 @@ def list_execution_devices(module: nn.Module) -> Iterator[torch.device]:
 
 @contextmanager
 def unwrap_forward(model: nn.Module) -> Iterator[None]:
-    """Take off what accelerate's mixed precision, and so that of a Trainer, puts around ``forward``."""
+    """Take off the mixed precision that accelerate, and so a Trainer, puts around ``forward``."""
     attributes = vars(model)
     wrapped, plain = attributes.get("forward"), attributes.get("_original_forward")
     if wrapped is None or plain is None:
@@ -75,17 +75,17 @@ def unwrap_compiled(module: nn.Module) -> nn.Module | None:
 
 
 def keep_children(module: nn.Module) -> Callable[[], None]:
-    """Save the submodules of a module; returns what puts them back in the place of others."""
+    """Save the submodules of a module; returns a function that puts them back."""
     return partial(module._modules.update, dict(module._modules))
 
 
 def count_writes(tensor: Tensor) -> int | None:
-    """Count how often a tensor was written to; None for one made in inference mode, which keeps no count."""
+    """Count the writes to a tensor; None for one made in inference mode, which has no count."""
     return None if tensor.is_inference() else tensor._version
 
 
 def build_processor(config: PreTrainedConfig, parts: dict[str, Any], folder: Path) -> Any:
-    """Build the processor of a type of some of its parts: ``from_pretrained`` wants all, and torchvision."""
+    """Build the processor of a type from the given parts; ``from_pretrained`` needs all, and torchvision."""
     from transformers.models.auto.processing_auto import PROCESSOR_MAPPING
 
     kind: Any = PROCESSOR_MAPPING[type(config)]

@@ -1,4 +1,4 @@
-"""From images, sound, and images with texts to what a model is given: a checkpoint's processors."""
+"""A checkpoint's processors, which turn images, sound, and images with texts into a model's inputs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from attnprobe.model.private import build_processor
 from attnprobe.model.quirks import IMAGE_ENDS, UnsupportedModelError, find_placeholder, find_sound_window
 
 _PADS = "The checkpoint's processor pads what it reads, and attention to padding means nothing."
-#: Longer sound is cut into windows of so many seconds.
+#: The length of windows of sound, in seconds, where the processor states none.
 SECONDS = 30
-#: A text that any tokenizer knows, and how many more tokens are drawn behind it.
+#: A text that any tokenizer knows, and the number of tokens drawn behind it.
 _TEXT, _DRAWN = "a", 8
 #: Rows and columns of an image of noise.
 _SIZE = (48, 64)
@@ -29,15 +29,12 @@ _SIZE = (48, 64)
 
 @dataclass(frozen=True)
 class Processor:
-    """A checkpoint's processor of images or of sound, around that of transformers.
-
-    Of sound, ``rate`` is in samples a second, and ``window`` the most samples in a sequence.
-    """
+    """A checkpoint's processor of images or of sound, around that of transformers."""
 
     kind: str
     inner: Any
-    rate: int = 0
-    window: int = 0
+    rate: int = 0  # of sound, samples a second
+    window: int = 0  # of sound, the most samples in a sequence
 
     def __call__(self, given: NDArray[Any]) -> dict[str, Tensor]:
         """Prepare one image (height, width, 3) or sound (sample,): tensors (1, ...)."""
@@ -59,7 +56,7 @@ class Processor:
 
     @property
     def fixed(self) -> bool:
-        """Whether everything it prepares has one shape, whatever it is given."""
+        """Whether its output always has the same shape."""
         sizes = ((40, 64), (64, 40)) if self.kind == IMAGE else ((self.rate,), (self.rate // 2,))
         inputs = [self(_draw_noise(number, size)) for number, size in enumerate(sizes)]
         first, second = ({name: value.shape for name, value in each.items()} for each in inputs)
@@ -79,7 +76,7 @@ def _draw_noise(number: int, size: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _prepare(processor: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
-    """Give something to a processor of transformers, and take the tensors that it makes."""
+    """Call a processor of transformers; returns its tensors."""
     try:
         made = processor(*given, return_tensors="pt", **options)
     except Exception as error:
@@ -89,15 +86,11 @@ def _prepare(processor: Any, *given: Any, **options: Any) -> dict[str, Tensor]:
 
 @dataclass(frozen=True)
 class SeeingProcessor:
-    """A checkpoint's processor of an image and a text, around that of transformers.
-
-    The image is put in the place of the tokens ``placeholder``, which ``mark`` stands for in front of a text
-    without such a mark; it is empty where the processor puts one there.
-    """
+    """A checkpoint's processor of an image and a text, around that of transformers."""
 
     inner: Any
-    placeholder: int
-    mark: str = ""
+    placeholder: int  # the token that stands for a part of the image
+    mark: str = ""  # goes in front of texts without an image mark; "" if the processor adds one
     kind: str = BOTH
 
     @property
@@ -105,11 +98,11 @@ class SeeingProcessor:
         return self.inner.tokenizer
 
     def is_image(self, ids: Any) -> Any:
-        """Mark the tokens that stand for the image, of the shape of the ids."""
+        """Mark the tokens that stand for the image, in the shape of the ids."""
         return ids == self.placeholder
 
     def __call__(self, image: NDArray[Any], text: str) -> dict[str, Tensor]:
-        """Prepare an image (height, width, 3) and a text; the ids, and what is as long, are (1, position)."""
+        """Prepare an image (height, width, 3) and a text: ids (1, position) and further tensors."""
         whole = text if self.mark and self.mark in text else f"{self.mark}{text}"
         inputs = _prepare(self.inner, images=image, text=whole)
         masks = [inputs[name] for name in ("attention_mask", "pixel_mask") if name in inputs]
@@ -118,7 +111,7 @@ class SeeingProcessor:
         return {name: value for name, value in inputs.items() if name not in {"labels", "attention_mask"}}
 
     def cut(self, inputs: Mapping[str, Tensor], length: int) -> dict[str, Tensor]:
-        """Cut the end of the text, and of all that is as long, so that ``length`` tokens are left."""
+        """Cut the end of the text, in all tensors of its shape, so that ``length`` tokens are left."""
         whole = inputs["input_ids"].shape
         return {name: value[:, :length] if value.shape == whole else value for name, value in inputs.items()}
 
@@ -138,7 +131,7 @@ class SeeingProcessor:
 def load_processor(
     modality: str, folder: Path, name: str, config: Any, tokenizer: Tokenizer | None, **options: Any
 ) -> Processor | SeeingProcessor | None:
-    """Load what prepares images or sound, or an image with a text; nothing for text alone."""
+    """Load the processor of images, sound, or images with texts; None for text alone."""
     if modality not in {IMAGE, SOUND, BOTH}:
         return None
     if modality != SOUND and find_spec("PIL") is None:
@@ -148,7 +141,7 @@ def load_processor(
             extractor: Any = AutoFeatureExtractor.from_pretrained(folder, **options)
             rate = int(extractor.sampling_rate)
             return Processor(SOUND, extractor, rate, find_sound_window(extractor) or SECONDS * rate)
-        # Without torchvision, which few have and which rounds otherwise, it is the same on every machine.
+        # The backend of Pillow is the same on every machine; torchvision rounds otherwise.
         eye = AutoImageProcessor.from_pretrained(folder, backend="pil", **options)
         if modality == IMAGE:
             return Processor(IMAGE, eye)

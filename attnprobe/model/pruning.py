@@ -1,7 +1,7 @@
 """Pruned checkpoints on disk: ours, with a record of what was removed, and those of transformers 4.
 
-Layers with different numbers of heads are in no configuration: a physically smaller model takes the shapes of
-the stored weights (ours), or those that ``pruned_heads`` tells (transformers 4), as soon as it is built.
+No configuration describes layers with different numbers of heads. When a physically smaller model is built,
+it takes the shapes of the stored weights (ours), or those that follow from ``pruned_heads`` (transformers 4).
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import ModelError, UsageError
 from attnprobe.files import name_unfinished
-from attnprobe.model.locate import RECORD, check_free, read_object, weights_error, write_error
+from attnprobe.model.folders import RECORD, check_free, read_object, weights_error, write_error
 from attnprobe.model.private import Conv1D, find_auto_class
 from attnprobe.model.quirks import PROJECTION, REMOVABLE, list_stored_layers
 
@@ -30,7 +30,7 @@ _MOST_HEADS = 10_000
 
 
 def list_computed_heads(kept: NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
-    """List the heads that each layer of a physically smaller model computes; one that lost all, its first."""
+    """List the heads that each layer of a physically smaller model computes; after losing all, the first."""
     return tuple(tuple(map(int, np.flatnonzero(row))) or (0,) for row in kept)
 
 
@@ -38,9 +38,7 @@ def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] |
     """Read which heads the weights of a checkpoint have, (layer, head); None where they have all."""
     record: Any = read_object(folder / RECORD)
     if record.get("physical") is True:
-        with contextlib.suppress(
-            IndexError, KeyError, TypeError, ValueError, OverflowError
-        ):  # whatever a file may say
+        with contextlib.suppress(IndexError, KeyError, TypeError, ValueError, OverflowError):
             counts, removed = record["kept_per_layer"], record["removed"]
             heads = counts[0] + sum(layer == 0 for layer, _ in removed)
             if heads <= _MOST_HEADS:
@@ -48,9 +46,8 @@ def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] |
                 kept[tuple(np.array(removed, int).reshape(-1, 2).T)] = False
                 if kept.sum(1).tolist() == counts:
                     return kept
-        raise ModelError(
-            f"The {RECORD} of {name} contradicts itself about which heads are removed; write it anew."
-        )
+        wrong = "contradicts itself about which heads are removed; write it anew"
+        raise ModelError(f"The {RECORD} of {name} {wrong}.")
     if not getattr(config, "pruned_heads", None):
         return None
     heads, layers = range(config.num_attention_heads), list_stored_layers(config)
@@ -60,8 +57,8 @@ def read_kept_heads(folder: Path, name: str, config: Any) -> NDArray[np.bool_] |
         if fits and config.model_type in REMOVABLE:
             return np.array([[head not in gone.get(layer, ()) for head in heads] for layer in layers])
     raise ModelError(
-        f"The config.json of {name} states pruned_heads, which are read of {', '.join(REMOVABLE)}, "
-        "with a list of some heads for each layer; give the checkpoint from before its heads were removed."
+        f"The config.json of {name} states pruned_heads, which are read for {', '.join(REMOVABLE)}, as lists "
+        "of some heads by layer; give the checkpoint from before its heads were removed."
     )
 
 
@@ -70,9 +67,9 @@ def _read_gone(config: Any) -> dict[int, set[int]]:
 
 
 def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
-    """Load a pruned checkpoint with the task head it was saved with, in evaluation mode, on the CPU.
+    """Load a pruned checkpoint with its task head, in evaluation mode, on the CPU.
 
-    The weights are of the ``dtype``, by default the one in which they are stored.
+    Weights have the ``dtype``, by default the stored one.
 
     Raises:
         AttnprobeError: When the folder holds no checkpoint, or its files contradict each other.
@@ -93,19 +90,19 @@ def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrai
 
 
 def find_class(config: PreTrainedConfig) -> Any:
-    """Find the class of transformers that a checkpoint says it was saved from; None for any other."""
+    """Find the class of transformers that a configuration names; None for any other class."""
     kind = getattr(transformers, str((config.architectures or [None])[0]), None)
     return kind if isinstance(kind, type) and issubclass(kind, PreTrainedModel) else None
 
 
 def read_pretrained(kind: Any, folder: Path, config: Any, **options: Any) -> tuple[Any, Any]:
-    """Read a model with projections as small as are stored, and what transformers says of its weights."""
+    """Read a model with projections of the stored sizes, and transformers' report on its weights."""
     physical = read_object(folder / RECORD).get("physical") is True
     if physical or getattr(config, "pruned_heads", None):
         architecture: Any = find_auto_class(kind, config)
 
         class Smaller(architecture):
-            __module__ = architecture.__module__  # whose source transformers reads
+            __module__ = architecture.__module__  # the source of which transformers reads
 
             def __init__(self, config: Any, *arguments: Any, **options: Any) -> None:
                 super().__init__(config, *arguments, **options)
@@ -117,7 +114,7 @@ def read_pretrained(kind: Any, folder: Path, config: Any, **options: Any) -> tup
 
 
 def _take_stored_shapes(model: PreTrainedModel, folder: Path) -> None:
-    """Give each Linear the shape of its stored weight, whose name may begin with a prefix."""
+    """Give each Linear the shape of its stored weight; stored names may have the prefix of the base model."""
     prefix, stored = f"{model.base_model_prefix}.", dict[str, tuple[int, ...]]()
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="pt") as weights:
@@ -129,12 +126,12 @@ def _take_stored_shapes(model: PreTrainedModel, folder: Path) -> None:
             model.set_submodule(path, nn.Linear(shape[1], shape[0], bias=module.bias is not None))
     for path, parameter in model.named_parameters():
         shape = stored.get(path.removeprefix(prefix), parameter.shape)
-        if shape != parameter.shape:  # before memory is taken for it
+        if shape != parameter.shape:  # refused before memory is taken for it
             raise ValueError(f"{path} is {'x'.join(map(str, shape))} there")
 
 
 def _remove_projections(model: nn.Module, config: Any) -> None:
-    """Put smaller projections in the place of those whose heads transformers 4 removed."""
+    """Replace projections by smaller ones where transformers 4 removed heads."""
     gone, heads = _read_gone(config), config.num_attention_heads
     for path, module in list(model.named_modules()):
         if (match := PROJECTION.search(path)) is None:
@@ -142,7 +139,7 @@ def _remove_projections(model: nn.Module, config: Any) -> None:
         linear: Any = module
         outside, inside = linear.weight.T.shape if isinstance(linear, Conv1D) else linear.weight.shape
         size = config.hidden_size // heads * (heads - len(gone.get(int(match["layer"]), ())))
-        # Queries, keys and values may be in one projection, three times as wide.
+        # A projection may give queries, keys and values, three times as wide.
         inside, outside = (size, outside) if match["output"] else (inside, size * (outside // inside))
         if isinstance(linear, Conv1D):
             attention: Any = model.get_submodule(path.rpartition(".")[0])
@@ -163,10 +160,11 @@ def save_pruned(
     overwrite: bool = False,
     absent: Collection[tuple[int, int]] = (),
 ) -> None:
-    """Write what ``remove_heads`` made of a checkpoint, with tokenizer and record, whole or not at all.
+    """Write a checkpoint of ``remove_heads`` with its tokenizer and record, whole or not at all.
 
-    Weights are stored in the shortest type that holds them exactly, and read back and compared. ``keep`` says
-    which heads stayed (layer, head), ``absent`` which there never were, ``record`` what else to record.
+    Weights are stored in the shortest type that holds them exactly, read back and compared. ``keep`` marks
+    the heads that stayed (layer, head); ``absent`` lists those that there never were; ``record`` is recorded
+    too.
     """
     target = check_free(folder, overwrite=overwrite)
     facts = {
@@ -184,7 +182,7 @@ def save_pruned(
     preparing = checkpoint.processor.inner if checkpoint.processor else checkpoint.tokenizer
     try:
         with _stage_folder(target) as staged:
-            # Names as in the module, so that the loader finds the Linear of each stored shape.
+            # With the names of modules, by which the loader finds the Linear of each stored shape.
             model.save_pretrained(staged, save_original_format=not physical)
             preparing.save_pretrained(staged)
             if checkpoint.target_tokenizer is not None:
@@ -196,17 +194,15 @@ def save_pruned(
             given = model.state_dict()
             equal = (torch.equal(back[key], weight.cpu()) for key, weight in given.items() if key in back)
             if back.keys() != given.keys() or not all(equal):
-                raise UsageError(
-                    f"{folder} was not written, since transformers reads other weights back than were given "
-                    "it; please report this."
-                )
+                wrong = "since transformers reads other weights back than it was given; please report this"
+                raise UsageError(f"{folder} was not written, {wrong}.")
     except (OSError, SafetensorError) as error:
         raise write_error(folder, error) from error
 
 
 @contextlib.contextmanager
 def _stage_folder(target: Path) -> Iterator[Path]:
-    """Make a folder that takes the target's place once it is whole."""
+    """Make a folder that replaces the target once it is whole."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staged = name_unfinished(target)
     staged.mkdir()

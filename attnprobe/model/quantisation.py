@@ -9,16 +9,16 @@ from attnprobe.errors import UsageError
 from attnprobe.model.private import Conv1D, find_compressor
 from attnprobe.table.cells import clean
 
-#: What is said of weights that models compute with and nobody else can read.
+#: The reason where weights can't be unpacked.
 PACKED = "its weights are quantised ({kind}) in a way that can't be undone, and only its attention is read"
-#: What models of plain weights are stored and computed in.
+#: The types of plain weights.
 _PLAIN = {torch.float64, torch.float32, torch.bfloat16, torch.float16}
-#: Methods whose packages take a GPU where there is one, whatever was asked for.
+#: Methods whose packages take a GPU if there is one, whatever the device.
 _PLACED = {"bitsandbytes", "gptq", "awq"}
 
 
 def find_method(config: Any) -> str:
-    """Find the method by which a configuration says that weights are quantised, such as torchao; or ""."""
+    """Find the method of quantisation that a configuration states, such as torchao; "" if it states none."""
     stated = getattr(config, "quantization_config", None)
     method = stated.get("quant_method") if isinstance(stated, dict) else getattr(stated, "quant_method", None)
     return clean(str(getattr(method, "value", method))) if method else ""
@@ -30,7 +30,7 @@ def place_weights(config: Any, device: torch.device) -> dict[str, Any]:
 
 
 def unpack_model(model: Any) -> None:
-    """Unpack weights that stay compressed up to the first pass of the whole model, of which parts are run."""
+    """Unpack weights that would stay compressed until the first pass of the whole model."""
     if (compressor := find_compressor(model)) is not None:
         compressor.decompress_model(model)
 
@@ -45,7 +45,7 @@ def find_packing(part: Any) -> str:
 
 def is_packed(module: nn.Module) -> bool:
     """Tell whether a module is a projection whose weight is no plain matrix."""
-    if next(module.children(), None) is not None:  # an adapter is around it
+    if next(module.children(), None) is not None:  # a projection with an adapter
         return False
     sized = all(type(getattr(module, f"{side}_features", None)) is int for side in ("out", "in"))
     return sized and bool(find_packing(module))
@@ -56,7 +56,7 @@ def is_projection(module: nn.Module) -> bool:
 
 
 def read_weight(module: Any) -> Tensor | None:
-    """Read the plain weight of a projection (out, in), dequantised if need be; None where it can't be."""
+    """Read the plain weight of a projection (out, in), dequantised if need be; None if that fails."""
     weight = getattr(module, "weight", None)
     if not isinstance(weight, Tensor):
         return None
@@ -64,20 +64,20 @@ def read_weight(module: Any) -> Tensor | None:
         return weight.detach().T if isinstance(module, Conv1D) else weight.detach()
     try:
         plain = weight.detach().dequantize()
-    except Exception:  # whatever a package does with a weight of its own
+    except Exception:  # packages of quantised weights may raise anything
         return None
     sizes = (module.out_features, module.in_features)
     return plain if plain.shape == sizes and not find_packing(plain) else None
 
 
 def describe_quantisation(model: nn.Module) -> str:
-    """Name how weights are quantised: by what method, and how they are packed now; "" for plain ones."""
+    """Name the method of quantisation and the packing of weights; "" for plain ones."""
     kinds = {find_packing(module) for module in model.modules() if is_packed(module)}
     return ", ".join(filter(None, (find_method(getattr(model, "config", None)), *sorted(kinds))))
 
 
 def refuse_gradients(checkpoint: Any) -> None:
-    """Refuse derivatives of quantised weights, whose projections pass them on wrongly or not at all."""
+    """Refuse gradients through quantised projections, which pass them on wrongly or not at all."""
     if checkpoint.quantisation:
         raise UsageError(
             f"The gradients of {checkpoint.model_type!r} can't be told: it is quantised "

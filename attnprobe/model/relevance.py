@@ -1,14 +1,14 @@
-"""Layer-wise relevance propagation: backward passes by other rules than those of the derivative.
+"""Layer-wise relevance propagation: backward passes with other rules than those of derivatives.
 
-Inside ``Relevance``, gradients are no derivatives any more: a gradient times the values at a place is the
-relevance of that place, and no rule loses any on the way. Forward passes are unchanged. Rules go by the names
-of torch's functions, so that no model needs to know about them.
+Inside ``Relevance``, gradients are no derivatives: the gradient times the values of a tensor is its
+relevance, and the rules conserve the sum of relevance. Forward passes are unchanged. Rules are chosen by the
+names of torch's functions, so that they apply to any model.
 
 | function | rule |
 |---|---|
 | softmax, sigmoid, exp, sums with a number: f(0) is not 0 | constant |
 | attention | linear in the values, its probabilities constant |
-| layer norms and their kin, division, solving A x = b | normaliser, divisor and A constant |
+| layer norms and similar norms, division, solving A x = b | normaliser, divisor and A constant |
 | gelu, silu, tanh, powers: f(0) = 0 | x times f(x) / x, which is constant |
 | products of n computed tensors | 1 / n to each |
 | everything else, such as linear maps, sums and ReLU | the derivative |
@@ -32,16 +32,16 @@ from torch.overrides import TorchFunctionMode
 Called = Callable[..., Any]
 #: Takes a gradient back from a function's value to its input.
 Back = Callable[[Tensor], Tensor]
-#: Stands for what a model is given: what comes of it is computed, and what comes of gates alone is not.
+#: A leaf that stands for the model's input: tensors that depend on it count as computed.
 _INPUT = torch.zeros((), requires_grad=True)
-#: Where f(x) / x of x = 0 is taken from.
+#: The x for the limit of f(x) / x at 0.
 _NEAR_0 = 1e-4
 
 
 class Relevance(TorchFunctionMode):
-    """Lets gradients carry relevance, in the thread that enters it. No weight may ask for a gradient.
+    """Lets gradients carry relevance in the thread that enters it. No weight may require a gradient.
 
-    It has to be entered before attention is tapped, whose own calls have to come by here too.
+    Enter it before the tap, so that calls of tapped attention pass here as well.
     """
 
     def __torch_function__(
@@ -64,7 +64,7 @@ class _Ruled(Function):
 
 
 def _source(func: Called, *args: Any, **kwargs: Any) -> Any:
-    """Mark what an embedding or a projection makes of the model's input as computed."""
+    """Mark the value of an embedding or a projection of the model's input as computed."""
     value = func(*args, **kwargs)
     if value.requires_grad or not value.is_floating_point():
         return value
@@ -72,7 +72,7 @@ def _source(func: Called, *args: Any, **kwargs: Any) -> Any:
 
 
 def _linear_in(place: int, *names: str) -> Called:
-    """Let relevance flow through one argument alone, by its place or its name; the others are constant."""
+    """Let relevance flow through a single argument, by place or name; the others are constant."""
 
     def apply(func: Called, *args: Any, **kwargs: Any) -> Any:
         given = (value if at == place else _detach(value) for at, value in enumerate(args))
@@ -86,7 +86,7 @@ _constant = _linear_in(-1)
 
 
 def _sum(func: Called, *args: Any, **kwargs: Any) -> Any:
-    """Take x + 1 for a constant, as in 1 + tanh(x); what is added to x + b has none of the relevance."""
+    """Take x + 1 for a constant, as in 1 + tanh(x); in x + b, all relevance goes to x."""
     added = args[1] if len(args) > 1 else kwargs.get("other")
     number = isinstance(added, int | float) and added != 0
     return _constant(func, *args, **kwargs) if number else func(*args, **kwargs)
@@ -181,13 +181,13 @@ def _detach(value: Any) -> Any:
 
 
 def _is_computed(tensor: Tensor) -> bool:
-    """Tell whether something is computed from the input, and not from gates alone."""
+    """Tell whether a tensor is computed from the model's input, and not from gates alone."""
     node: Any = tensor.grad_fn if tensor.requires_grad else None
     if node is None:
         return False
     while True:
         before = [node for node, _ in node.next_functions if node is not None]
-        if len(before) != 1:  # gates alone have nothing to meet
+        if len(before) != 1:  # gates alone give a chain
             return bool(before)
         node = before[0]
         if (leaf := getattr(node, "variable", None)) is not None:

@@ -1,4 +1,4 @@
-"""Removing heads from a copy of a checkpoint: zeroed, or really gone."""
+"""Removing heads from a copy of a checkpoint, by zeroing weights or by smaller projections."""
 
 import copy
 from collections.abc import Sequence
@@ -20,18 +20,18 @@ from attnprobe.model.pruning import list_computed_heads
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import evaluation_mode
 
-#: How exactly a head is removed, by bytes per number: as sums in another order allow.
+#: The largest difference from a mask of heads, by bytes per number, as sums in another order allow.
 _TOLERANCE = {8: 1e-8, 4: 1e-5, 2: 0.1}
 
 
 def remove_heads(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: bool = False) -> Checkpoint:
-    """Copy a checkpoint without the heads that are not kept; its outputs are those under gates.
+    """Copy a checkpoint without the heads that are not in ``keep`` (layer, head).
 
-    By default what the output projections read of a removed head is zeroed: the copy has the shapes of the
-    original, so it loads anywhere, and is as slow. With ``physical``, the rows and columns that belong to
-    it are gone: the copy is smaller and faster, and only attnprobe loads it. A layer can't do without any
-    head: one that loses all keeps its first, which nobody reads. ``keep`` is (layer, head). What is not
-    exact, or does not run, is refused.
+    The outputs of the copy have to equal those under a mask of heads, or it is refused. By default the
+    weights that read a removed head are zeroed: the copy has the shapes of the original, loads anywhere, and
+    is as slow. With ``physical``, the rows and columns of removed heads are gone: the copy is smaller and
+    faster, and only attnprobe loads it. A layer that loses all its heads keeps the first, which nothing
+    reads.
     """
     if checkpoint.quantisation:
         reason = f"it is quantised ({checkpoint.quantisation}); save it from before, and quantise the result"
@@ -58,7 +58,7 @@ def remove_heads(checkpoint: Checkpoint, keep: NDArray[np.bool_], *, physical: b
             difference = relative_difference(states, expected) if states.shape == expected.shape else inf
             if not difference <= _TOLERANCE[checkpoint.body.dtype.itemsize]:
                 reason = f"it differs from the head mask by {difference:.1e}"
-        except Exception as error:  # whatever a model does with fewer heads than it counts on
+        except Exception as error:  # the code of a model may fail with fewer heads
             reason = first_line(error)
     if reason:
         what, advice = ("made physically smaller", "; leave out --physical") if physical else ("zeroed", "")

@@ -1,4 +1,4 @@
-"""Task heads, and reading a model with the first whose weights are there in full; with an adapter merged."""
+"""Task heads, and reading the weights of a model with a head, or with an adapter merged."""
 
 import contextlib
 import sys
@@ -13,7 +13,8 @@ import transformers
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import ModelError, first_line
-from attnprobe.model.locate import CheckpointFiles, weights_error
+from attnprobe.model.folders import weights_error
+from attnprobe.model.locate import CheckpointFiles
 from attnprobe.model.private import list_tied_weights
 from attnprobe.model.pruning import find_class, read_pretrained
 from attnprobe.model.quantisation import (
@@ -27,11 +28,11 @@ from attnprobe.table.cells import clean
 
 @dataclass(frozen=True)
 class TaskHead:
-    """A kind of head: what transformers calls its task, and how else the names of its classes end."""
+    """A kind of head."""
 
     name: str
-    task: str
-    others: tuple[str, ...] = ()
+    task: str  # its name in transformers
+    others: tuple[str, ...] = ()  # further endings of the names of its classes
 
     @property
     def auto(self) -> str:
@@ -40,6 +41,7 @@ class TaskHead:
 
     @property
     def endings(self) -> tuple[str, ...]:
+        """The endings of the names of its classes."""
         return f"For{self.task}", *self.others
 
 
@@ -62,29 +64,29 @@ TASK_HEADS = (
 
 @dataclass(frozen=True)
 class Weights:
-    """A model and its task head, None for the encoder alone; weights it lacks, and has no place for."""
+    """A model that was read, and how its weights fit."""
 
     model: PreTrainedModel
-    head: TaskHead | None
-    missing: tuple[str, ...]
-    unused: tuple[str, ...]
+    head: TaskHead | None  # None for the encoder alone
+    missing: tuple[str, ...]  # weights that the files lack
+    unused: tuple[str, ...]  # weights of the files without a place in the model
 
     @property
     def needed(self) -> list[str]:
-        """The weights of the encoder that are missing, but the pooler's, on which no attention depends."""
+        """The missing weights of the encoder, without those of the pooler, which no attention needs."""
         prefix = f"{self.model.base_model_prefix}." if self.head else ""
         return [key for key in self.missing if key.startswith(prefix) and "pooler" not in key]
 
 
 def find_head(name: str) -> TaskHead | None:
-    """Find the head that a class of transformers has, by its name."""
+    """Find the head of a class of transformers by its name."""
     return next((head for head in TASK_HEADS if name.endswith(head.endings)), None)
 
 
 def list_stated_heads(config: Any) -> list[TaskHead]:
-    """List the heads that a checkpoint says it was trained with, of those that are known here."""
+    """List the heads whose classes a configuration names; several heads may share a class."""
     stated = map(str, config.architectures or ())
-    return [head for name in stated for head in TASK_HEADS if name.endswith(head.endings)]  # some share one
+    return [head for name in stated for head in TASK_HEADS if name.endswith(head.endings)]
 
 
 def read_weights(
@@ -96,11 +98,11 @@ def read_weights(
     force: bool = False,
     **options: Any,
 ) -> Weights:
-    """Read a model with the first of the wanted heads that its checkpoint holds every weight of.
+    """Read a model with the first of the wanted heads whose weights are all there, or else the encoder alone.
 
-    Loading is the only honest test: transformers makes up a head that the checkpoint lacks without a word.
-    The encoder alone is read if there is none of them. With ``force``, a first head that is not there is made
-    up, from a fixed seed. ``options`` are those of ``from_pretrained``.
+    Only loading shows that, since transformers draws the weights that a checkpoint lacks without an error.
+    With ``force``, the first head is read even if its weights are drawn, from a fixed seed. ``options`` are
+    those of ``from_pretrained``.
     """
     read, stated = partial(read_model, folder, name, config, **options), list_stated_heads(config)
     for head in wanted if force or not stated else [head for head in wanted if head in stated]:
@@ -108,10 +110,10 @@ def read_weights(
         if weights is not None and (not weights.missing or (force and not weights.needed)):
             return weights
     base = read(None)
-    assert base is not None  # without a head, what goes wrong is raised
+    assert base is not None  # without a head, errors are raised
     needed = base.needed
     if needed:
-        with torch.device("meta"):  # loading forgets what training leaves alone, such as sinusoids
+        with torch.device("meta"):  # to find what training leaves alone, such as sinusoids
             new = type(base.model)(base.model.config)
         fixed = {key for key, weight in new.named_parameters() if not weight.requires_grad}
         needed = [key for key in needed if key not in fixed or not base.model.get_parameter(key).std()]
@@ -122,7 +124,7 @@ def read_weights(
         if weights is not None and not weights.needed:
             encoder: Any = weights.model.base_model
             tied, prefix = list_tied_weights(weights.model), weights.model.base_model_prefix
-            if all({key, f"{prefix}.{key}"} & tied for key in needed):  # stored as the head's
+            if all({key, f"{prefix}.{key}"} & tied for key in needed):  # stored under the head's name
                 return Weights(encoder, None, (), weights.unused)
     raise ModelError(
         f"{name} lacks {len(needed)} weight{'s' * (len(needed) > 1)} of its encoder (such as {needed[0]}), "
@@ -133,11 +135,11 @@ def read_weights(
 def read_model(
     folder: Path, name: str, config: PreTrainedConfig, head: TaskHead | None, **options: Any
 ) -> Weights | None:
-    """Read a model in the class of one head, whatever weights it lacks; None where there is no such class."""
+    """Read a model in the class of a head, whatever weights it lacks; None where there is no such class."""
     stated = {*(config.architectures or ())}
     encoder = "AutoModelForTextEncoding" if stated & LONE_ENCODERS else "AutoModel"
     kind = getattr(transformers, head.auto if head else encoder)
-    if head is None and find_method(config):  # what is said of modules goes by their names in that class
+    if head is None and find_method(config):  # quantised modules are listed by their names in that class
         kind = find_class(config) or kind
     try:
         with torch.random.fork_rng(), contextlib.redirect_stdout(sys.stderr):  # of packages that print
@@ -145,7 +147,7 @@ def read_model(
             model, info = read_pretrained(kind, folder, config, **options)
             unpack_model(model)
     except Exception as error:
-        if head is not None:  # no such head for this architecture, or shapes that do not fit
+        if head is not None:  # the architecture has no such head, or shapes do not fit
             return None
         raise weights_error(folder, name, error) from error
     missing = {*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])}
@@ -154,7 +156,7 @@ def read_model(
 
 # ---- adapters of peft
 
-#: What peft calls the tasks of an adapter.
+#: The heads of adapters by peft's names of their tasks.
 _TASKS = {
     "SEQ_CLS": CLASSIFICATION,
     "TOKEN_CLS": TOKEN_CLASSIFICATION,
@@ -167,14 +169,14 @@ _TASKS = {
 def read_with_adapter(
     files: CheckpointFiles, config: PreTrainedConfig, wanted: tuple[TaskHead, ...] = (), **options: Any
 ) -> Weights:
-    """Read a base in the class in which an adapter was trained, and merge it; a head is never made up.
+    """Read the base of an adapter in the class in which it was trained, and merge the adapter.
 
-    The number of labels in ``config`` becomes that of the adapter.
+    A head is never drawn at random. The number of labels in ``config`` becomes that of the adapter.
     """
     import peft
 
     base = files.base
-    assert base is not None  # or there would be no adapter
+    assert base is not None
     name, trained_on = files.label, clean(base.name)
     try:
         tensors = peft.load_peft_weights(str(files.folder), device="cpu")
@@ -186,7 +188,7 @@ def read_with_adapter(
     class_name = str(trained_in.get("base_model_class")) if isinstance(trained_in, dict) else ""
     head = _TASKS.get(str(files.adapter.get("task_type")), find_head(class_name))
     if head is not None:
-        with contextlib.suppress(Exception), torch.device("meta"):  # reading the base says what is wrong
+        with contextlib.suppress(Exception), torch.device("meta"):  # errors come on reading the base
             made = dict(getattr(transformers, head.auto).from_config(config).named_parameters())
             both = made.keys() & saved.keys()
             labels = {len(saved[key]) for key in both if saved[key].shape != made[key].shape}
@@ -196,14 +198,12 @@ def read_with_adapter(
     if weights is None or weights.needed:
         raise ModelError(f"The base {trained_on} of the adapter {name} lacks weights of its encoder.")
     if describe_quantisation(weights.model):
-        raise ModelError(
-            f"The base {trained_on} of {name} is quantised; name it in full precision with --base."
-        )
+        raise ModelError(f"The base {trained_on} of {name} is quantised; name it in full precision, --base.")
     missing = tuple(key for key in weights.missing if key not in saved)
     usable = head if head in wanted and not missing else None
     try:
         with warnings.catch_warnings(action="ignore"), torch.random.fork_rng():
-            model: Any = weights.model  # low_cpu_mem_usage: no memory for what the file does not hold
+            model: Any = weights.model  # low_cpu_mem_usage takes no memory for what the file lacks
             adapted = peft.PeftModel.from_pretrained(model, str(files.folder), low_cpu_mem_usage=True)
             placed = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
             if any(key not in tensors or tensors[key].shape != made.shape for key, made in placed.items()):

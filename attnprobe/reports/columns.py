@@ -7,7 +7,6 @@ Vega builds expressions. So fields have names of ours, and names of columns are 
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from attnprobe.errors import DataError, UsageError
 from attnprobe.reports.theme import Theme
 from attnprobe.table.cells import clean, format_cell, to_plain_column
-from attnprobe.table.naming import join_names
+from attnprobe.table.naming import join_names, name_nearest
 from attnprobe.table.table import Cell, Column, HeadTable
 
 Record = dict[str, Any]
@@ -44,8 +43,19 @@ def read_floats(table: HeadTable, name: str) -> np.ndarray:
     return np.fromiter(cells, float, len(table))
 
 
+def read_fields(table: HeadTable, fields: Iterable[str]) -> dict[str, Sequence[Any]]:
+    """Read the columns behind fields of a chart, which are their names with a type, such as ``value:Q``."""
+    names = [(field[:-2], field.endswith("Q")) for field in fields]
+    return {name: (read_numbers if is_number else read_cells)(table, name) for name, is_number in names}
+
+
 def list_keys(table: HeadTable) -> list[str]:
     return [column.name for column in table.columns if column.role == "key"]
+
+
+def are_rows_unique(table: HeadTable, keys: Iterable[str]) -> bool:
+    """Tell whether no two rows have the same cells in some columns."""
+    return len(set(zip(*(read_cells(table, key) for key in keys), strict=True))) == len(table)
 
 
 def label_rows(table: HeadTable, names: Iterable[str]) -> list[str]:
@@ -65,6 +75,13 @@ def label_rows(table: HeadTable, names: Iterable[str]) -> list[str]:
 
 def join_labels(*labels: str) -> str:
     return ", ".join(filter(None, labels))
+
+
+def add_layers(labels: Iterable[str], layers: Iterable[Cell]) -> list[str]:
+    """Add its layer to the label of each row."""
+    return [
+        join_labels(label, f"layer {format_cell(layer)}") for label, layer in zip(labels, layers, strict=True)
+    ]
 
 
 def label_by_others(table: HeadTable, known: Container[str]) -> list[str]:
@@ -133,8 +150,7 @@ class DrawingRequest:
         known = {column.name: column for column in table.columns if _is_numeric(table, column)}
         listed = ", ".join(map(clean, known)) or "none"
         if unknown := [name for name in self.measures if name not in known]:
-            nearest = get_close_matches(unknown[0], known, 1)
-            near = f" (the nearest is {clean(nearest[0])})" if nearest else ""
+            near = name_nearest(unknown[0], known)
             raise UsageError(
                 f"--only {clean(unknown[0])}: the table has no such measure{near}; it has {listed}"
             )

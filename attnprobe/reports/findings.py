@@ -1,4 +1,4 @@
-"""What a table shows: how many are significant, what is strongest, and how groups of documents differ."""
+"""What a table shows, in one sentence a measure; and the tests of whether groups of documents differ."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from attnprobe.reports.columns import (
     title_axis,
 )
 from attnprobe.reports.pairs import name_pairs
-from attnprobe.reports.scales import find_p_column, is_effect, mark_column
+from attnprobe.reports.scales import find_p_column, find_significant, is_effect
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.kinds import ALL_GROUPS, GROUP, PAIR
@@ -25,9 +25,9 @@ from attnprobe.table.table import Column, HeadTable
 
 
 def state_effects(table: HeadTable) -> list[str]:
-    """State how many effects are significant, and the strongest, of the first measure with p values.
+    """State how many effects are significant, and the strongest, for the first measure with p values.
 
-    Not of a curve of pruning, whose last step is the strongest anyway.
+    A curve of pruning has no such sentence: its last step is always the strongest.
     """
     for column in [] if table.kind.startswith("pruning") else table.columns:
         if column.role == "measure" and find_p_column(table, column.name) is not None:
@@ -36,14 +36,14 @@ def state_effects(table: HeadTable) -> list[str]:
 
 
 def state_finding(table: HeadTable, column: Column) -> str:
-    """State what a measure shows; errors are standard errors."""
+    """State the highest number of a measure; of effects, how many are significant, and the strongest."""
     values = read_numbers(table, column.name)
     sizes = {row: abs(value) for row, value in enumerate(values) if value is not None}
     if not sizes or column.is_probability:
         return ""
     if not is_effect(column.name, values) and find_p_column(table, column.name) is None:
         return f"highest {_write_row(table, column, max(sizes, key=lambda row: values[row] or 0.0))}"
-    marks = mark_column(table, column)
+    marks = find_significant(table, column)
     if not marks.rule:
         return ""
     significant = [row for row in sizes if marks.signs[row]]
@@ -59,7 +59,7 @@ def _write_row(table: HeadTable, column: Column, row: int) -> str:
 
 
 def name_rows(table: HeadTable, known: Collection[str] = ()) -> list[str]:
-    """Name each row by what sets it apart beside ``known``, and by its head, pair of heads or layer."""
+    """Name each row by its head, pair of heads or layer, and by the keys that differ but for ``known``."""
     labels = label_by_others(table, {"layer", "head", *PAIR, "attention_a", "attention_b", *known})
     if set(PAIR) <= table.data.keys():
         places = name_pairs(table)
@@ -75,13 +75,13 @@ def _name_place(layer: Cell, head: Cell) -> str:
 
 
 @dataclass(frozen=True)
-class Compared:
-    """What is compared between groups, such as a head."""
+class GroupTest:
+    """The test of whether a head, or whatever else has a row for each group, is alike in all groups."""
 
     label: str
-    rows: Sequence[int | None]  # of the table: that of all groups, and that of each
-    p: float  # adjusted, of groups being alike; NaN without a test
-    q: float
+    rows: Sequence[int | None]  # the rows of the table: of all groups together, then of each
+    p: float  # adjusted; NaN without a test
+    q: float  # the statistic of the test
 
 
 def list_groups(table: HeadTable) -> list[str]:
@@ -90,14 +90,14 @@ def list_groups(table: HeadTable) -> list[str]:
     return [name for name in names if name != ALL_GROUPS]
 
 
-def list_compared(table: HeadTable) -> list[Column]:
-    """List the measures of which it was tested whether groups are alike; headlines alone, if there are."""
+def list_tested_measures(table: HeadTable) -> list[Column]:
+    """List the measures with a test of groups: the headlines among them, or all where there are none."""
     tested = [column for column in table.columns if f"{column.name}_q_p" in table.data]
     return [column for column in tested if column.headline] or tested
 
 
-def compare_groups(table: HeadTable, measure: str) -> list[Compared]:
-    """Lay out a measure by group, first what differs most, last what has no test."""
+def list_group_tests(table: HeadTable, measure: str) -> list[GroupTest]:
+    """List the tests of a measure, the largest differences first, and last what has no test."""
     keys = [read_cells(table, name) for name in list_keys(table) if name != GROUP]
     places: dict[tuple[Cell, ...], dict[Cell, int]] = {}
     for row, (group, *key) in enumerate(zip(read_cells(table, GROUP), *keys, strict=True)):
@@ -105,16 +105,16 @@ def compare_groups(table: HeadTable, measure: str) -> list[Compared]:
     names, groups = name_rows(table, {GROUP}), list_groups(table)
     p, q = (read_floats(table, f"{measure}{end}") for end in ("_q_p_adjusted", "_q"))
     compared = [
-        Compared(names[whole], [whole, *map(rows.get, groups)], float(p[whole]), float(q[whole]))
+        GroupTest(names[whole], [whole, *map(rows.get, groups)], float(p[whole]), float(q[whole]))
         for rows in places.values()
         if (whole := rows.get(ALL_GROUPS)) is not None
     ]
     return sorted(compared, key=lambda one: (np.isnan(one.p), one.p, -np.nan_to_num(one.q)))
 
 
-def take_groups(table: HeadTable, request: DrawingRequest) -> list[HeadTable]:
-    """Take the rows in which groups differ most, a table for each measure with a row for each group."""
-    tested = list_compared(table)
+def tabulate_group_differences(table: HeadTable, request: DrawingRequest) -> list[HeadTable]:
+    """Tabulate the heads in which groups differ most: a table a measure, with a row a head and group."""
+    tested = list_tested_measures(table)
     named = [column for column in request.columns(table) if column in tested] if request.measures else []
     return [_take_measure(table, column) for column in (named or tested)[:2]]
 
@@ -128,7 +128,7 @@ def _take_measure(table: HeadTable, column: Column) -> HeadTable:
     for group in groups:
         number = counts[group].pop() if len(counts[group]) == 1 else None  # the same for all rows
         names.append(f"{clean(group)[:24]}{f' ({number:,})' if isinstance(number, int) else ''}")
-    compared = compare_groups(table, column.name)[:12]
+    compared = list_group_tests(table, column.name)[:12]
     labels = [f"{one.label}{' *' if one.p < SIGNIFICANT else ''}" for one in compared]
     rows = [row for one in compared for row in one.rows[1:]]
     data: dict[str, list[Cell]] = {

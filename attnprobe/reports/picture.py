@@ -147,7 +147,7 @@ class Picture(Saveable):
         """The chart as Vega-Lite: a dict of plain values, with its data and its theme."""
         return make_spec(self.chart, self.theme)
 
-    def rendered(self, format: str) -> bytes:
+    def render(self, format: str) -> bytes:
         """Give the picture as bytes of a format: svg, png, pdf or html."""
         return FORMATS[format](self.spec)
 
@@ -157,7 +157,7 @@ class Picture(Saveable):
 
         fitting = '<svg style="max-width: 100%; height: auto"'
         return {
-            "image/svg+xml": self.rendered("svg").decode().replace("<svg", fitting, 1),
-            "image/png": base64.b64encode(self.rendered("png")).decode(),
+            "image/svg+xml": self.render("svg").decode().replace("<svg", fitting, 1),
+            "image/png": base64.b64encode(self.render("png")).decode(),
             "text/plain": repr(self),
         }

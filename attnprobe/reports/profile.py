@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -41,8 +42,9 @@ class Profile:
         bars = np.column_stack([self.first, self.special, self.beyond, *([] if self.side else [self.single])])
         return round_up(bars)
 
-    def lay_out(self) -> list[Part]:
-        """Lay out a head from left to right: a mark at either side, what lies beyond, single offsets."""
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The parts of a head from left to right: a mark at either side, what lies beyond, single offsets."""
         first, special = (2.0, self.first, False), (2.0, self.special, False)
         beyond = [(1.6, values, True) for values in self.beyond.T]
         if self.side:
@@ -63,7 +65,7 @@ class Profile:
 
         The outline is at its base where there is no bar.
         """
-        parts = [part for part in self.lay_out() if part.pale == pale]
+        parts = [part for part in self.parts if part.pale == pale]
         base = np.zeros(len(self.first))
         yield 0.0, base
         for part, start in zip(parts, [*(part.start for part in parts[1:]), math.inf], strict=True):

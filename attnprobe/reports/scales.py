@@ -15,7 +15,7 @@ from attnprobe.table.table import Column, HeadTable
 
 Numbers = Sequence[float | int | None]
 #: Half of a 95 % interval of a normal distribution, in standard errors.
-BEYOND = 1.96
+Z_95 = 1.96
 #: Effects, of which 0 says that there is none. The adjusted p values of those of a table are in the column
 #: ``p_adjusted``.
 _TESTED = ("delta", "gain", "effect", "interaction")
@@ -47,7 +47,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Marks:
+class Significance:
     """Which effects differ significantly from 0."""
 
     signs: Sequence[str]  # ``+`` or a minus sign for each value that does; empty for the others
@@ -71,7 +71,7 @@ def fit_scale(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: f
     Scale(low=-0.04, high=0.04)
     """
     known = [
-        (abs(value), BEYOND * (error or 0.0))
+        (abs(value), Z_95 * (error or 0.0))
         for values, errors in sides
         for value, error in zip(values, errors, strict=True)
         if value is not None
@@ -106,15 +106,17 @@ def is_effect(name: str, values: Numbers) -> bool:
     return any(value is not None and value < 0 for value in values)
 
 
-def mark_column(table: HeadTable, column: Column) -> Marks:
+def find_significant(table: HeadTable, column: Column) -> Significance:
     """Mark the effects that differ significantly from 0, by adjusted p or else by their intervals."""
     values, name = read_numbers(table, column.name), find_p_column(table, column.name)
     p = None if name is None else read_numbers(table, name)
     documents = table.count_documents(column.name).tolist()
-    return mark_effects(values, read_numbers(table, f"{column.name}_se"), documents, p)
+    return judge_effects(values, read_numbers(table, f"{column.name}_se"), documents, p)
 
 
-def mark_effects(values: Numbers, errors: Numbers, documents: Sequence[float], p: Numbers | None) -> Marks:
+def judge_effects(
+    values: Numbers, errors: Numbers, documents: Sequence[float], p: Numbers | None
+) -> Significance:
     """Mark effects by their adjusted p values, or where p is None by intervals that hold together.
 
     This is the one rule of what is significant, in tables, pictures and sentences.
@@ -129,12 +131,12 @@ def mark_effects(values: Numbers, errors: Numbers, documents: Sequence[float], p
         passing = [abs(value or 0.0) > widths.get(row, math.inf) for row, value in enumerate(values)]
         rule = "an interval without 0 (95 %, all together)"
     else:
-        return Marks([""] * len(values), "")
+        return Significance([""] * len(values), "")
     signs = [
         "" if not passes or value is None or value == 0 else "+" if value > 0 else "\u2212"
         for value, passes in zip(values, passing, strict=True)
     ]
-    return Marks(signs, rule)
+    return Significance(signs, rule)
 
 
 def read_intervals(table: HeadTable, name: str) -> tuple[list[float | None], list[float | None]]:

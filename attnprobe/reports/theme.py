@@ -150,12 +150,6 @@ def parse_width(length: str | int | None) -> int | None:
     return width
 
 
-def check_theme(theme: str | None) -> None:
-    """Refuse a theme that is none."""
-    if theme is not None and theme not in THEMES:
-        raise UsageError(f"--theme is one of {', '.join(THEMES)}, not {clean(str(theme))}.")
-
-
 def choose_look(
     theme: str | Theme | None = None, width: str | int | None = None, columns: int | None = None
 ) -> tuple[Theme, int]:
@@ -164,12 +158,9 @@ def choose_look(
     By default it is light, or paper where it fills one column or two of a page.
     """
     if not isinstance(theme, Theme):
-        check_theme(theme)
         theme = THEMES[theme or ("light" if columns is None else "paper")]
     if columns is None:
         return theme, parse_width(width) or theme.width
-    if columns not in _COLUMNS:
-        raise UsageError(f"--columns is 1 or 2, not {columns}.")
     if width is not None:
         raise UsageError("--columns and --width both say how wide the picture is: leave one out.")
     return replace(theme, size=THEMES["paper"].size, width=_COLUMNS[columns]), _COLUMNS[columns]

@@ -1,6 +1,6 @@
 """A corpus in batches, and what readers of texts, pairs and media share on their way to it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -21,6 +21,7 @@ from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.run.options import CorpusOptions, record_versions
 from attnprobe.run.passes import Workers
 from attnprobe.run.process_group import Ranks
+from attnprobe.table.builder import Labels
 from attnprobe.table.cells import clean
 from attnprobe.table.reading import describe_table
 
@@ -182,6 +183,14 @@ class TokenReader:
         kinds = TokenKinds(tokenizer, Frame.of(tokenizer), self.checkpoint.start)
         rarity = rank_types(store.counts, kinds.framing) if source is None else source.rarity
         return TokenisedTexts(store, kinds, rarity, self.options.content_only, echoes=source is not None)
+
+
+def label_heads(
+    checkpoint: Checkpoint, architecture: Architecture, dataset: str, record: Mapping[str, Any]
+) -> Labels:
+    """Make the labels and the provenance of a table of heads."""
+    removed, tied = architecture.removed, architecture.absent
+    return Labels(checkpoint.name, dataset, record, architecture.places, removed, tied=tied)
 
 
 def record_provenance(

@@ -218,6 +218,10 @@ class Halving:
     def __init__(self) -> None:
         self._most: int | None = None
 
+    def total(self, batch: Batch, work: Callable[[Batch], Any]) -> Any:
+        """Do the work, whole or in parts, and add up the results."""
+        return reduce(add, self.run(batch, work))
+
     def run(self, batch: Batch, work: Callable[[Batch], Result]) -> list[Result]:
         """Do the work, whole or in parts, and list the results in the order of the sequences."""
         sequences, length = len(batch), batch.length

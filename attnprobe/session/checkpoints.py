@@ -88,7 +88,7 @@ def parse_revisions(revisions: str | Sequence[str] | None, revision: str | None 
 
 
 def pair_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tuple[str, str]]:
-    from attnprobe.model.locate import DEMO
+    from attnprobe.model.folders import DEMO
 
     if len(models) != 1 or not isinstance(models[0], str | Path):
         raise UsageError("--revisions are those of one MODEL; name one, or leave them out.")

@@ -1,20 +1,16 @@
 """Importance by attention alone: the mean of a head's largest weight, which needs no task."""
 
-from functools import reduce
-from operator import add
-
 import numpy as np
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.intervention.gradient import Attributions
 from attnprobe.intervention.importance import tabulate_attributions
 from attnprobe.intervention.task import TaskSession
-from attnprobe.run.corpus import record_provenance
+from attnprobe.run.corpus import label_heads, record_provenance
 from attnprobe.run.passes import open_run
 from attnprobe.run.preparation import examine_part, prepare_corpus
 from attnprobe.statistics import all_statistics
 from attnprobe.survey.measure import open_evaluator
-from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
 
 _CONFIDENCE = "confidence"
@@ -46,18 +42,11 @@ def measure_confidence(session: TaskSession) -> HeadTable:
         sums = run.total(
             _CONFIDENCE,
             corpus.batches,
-            lambda batch: reduce(add, evaluator.halving.run(batch, sum_part)),
+            lambda batch: evaluator.halving.total(batch, sum_part),
             Attributions.from_arrays,
             workers=corpus.workers,
             thread_context=evaluator.thread_context,
         )
         record = record_provenance(checkpoint, architecture, corpus, options)
-    labels = Labels(
-        checkpoint.name,
-        source.name,
-        record | session.facts,
-        architecture.places,
-        removed=architecture.removed,
-        tied=architecture.absent,
-    )
+    labels = label_heads(checkpoint, architecture, source.name, record | session.facts)
     return tabulate_attributions(sums, "none", _CONFIDENCE, labels)

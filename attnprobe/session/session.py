@@ -117,7 +117,7 @@ class Call:
 
     def sees_text(self) -> bool:
         """Tell whether a model that is named reads an image and a text together, by its configuration."""
-        from attnprobe.model.locate import DEMO
+        from attnprobe.model.folders import DEMO
 
         if not isinstance(self.model, str | Path) or str(self.model) == DEMO:
             return False
@@ -203,7 +203,7 @@ def check_model(model: Any, tokenizer: "Tokenizer | None", options: Mapping[str,
     if options["device_map"] is not None and importlib.util.find_spec("accelerate") is None:
         raise UsageError("--device-map needs accelerate: pip install accelerate.")
     from attnprobe.model.embedding import choose_prompts
-    from attnprobe.model.locate import find_local_folder, find_transformer, find_weights
+    from attnprobe.model.folders import find_local_folder, find_transformer, find_weights
 
     folder = find_local_folder(str(model))
     if folder is not None:

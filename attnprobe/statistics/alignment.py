@@ -42,20 +42,20 @@ RATES = ("aer", "precision", "recall")
 def ask_alignment(layout: Layout) -> Questions:
     """Alignment error rate of each head.
 
-    A holds one link for each word of the text that asks: to the word of the other text that the head attends
-    to most. Attention to a word is the sum over its tokens, attention from a word the mean over its tokens,
-    and special tokens are no words. With the sure links S and the possible links P, which hold S,
+    A has one link for each query word: to the word of the other text that the head attends to most. Attention
+    to a word is the sum over its tokens, attention from a word the mean over its tokens, and special tokens
+    are no words. With the sure links S and the possible links P, which include S,
 
         AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
 
     over all pairs of texts together; precision is |A & P| / |A|, recall |A & S| / |S|. A pair without a link
-    counts, and one that was cut does not. Words that share all their tokens are one.
+    counts; a cut pair does not. Words that share all their tokens are one.
 
-    A decoder beside an encoder is asked where it predicts a word and where it reads it, one place later.
-    Two texts that are read as one are asked from the second to the first, and, but in a decoder, from the
-    first to the second.
+    The queries of an encoder-decoder model are the positions where the decoder predicts a word, or where it
+    reads it, one position later. For two texts that are read as one, queries are in the second text, and,
+    except in a decoder, also in the first.
 
-    Limits: 0 to 1; a head can't reach 0 where a word that asks has no link, or several sure ones.
+    Limits: 0 to 1; a head can't reach 0 if a query word has no link, or several sure ones.
 
     Source: Och and Ney (2003), A systematic comparison of various statistical alignment models, for the error
     rate; Kobayashi et al. (2020), section 5, for heads.

@@ -36,7 +36,7 @@ def divergence(block: AttentionBlock) -> Tensor:
 
 
 def mean_to_others(values: Tensor, layout: Layout) -> Tensor:
-    """Average, for each head, over its pairs with the other heads of the layer that have rows."""
+    """Average, for each head, over its pairs with the layer's other heads; removed heads do not count."""
     import torch
 
     pairs = mean_over_queries(values, layout)
@@ -48,7 +48,7 @@ def mean_to_others(values: Tensor, layout: Layout) -> Tensor:
 
 
 def mean_within_layer(values: Tensor, layout: Layout) -> Tensor:
-    """Average over all pairs of the layer that have rows; (batch, 1)."""
+    """Average over all pairs of heads of the layer but removed ones; (batch, 1)."""
     return mean_over_queries(values, layout).nanmean(1, keepdim=True)
 
 

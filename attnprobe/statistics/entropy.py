@@ -20,7 +20,7 @@ def confidence(block: AttentionBlock) -> Tensor:
 
     Limits: 1/n for a uniform row over n keys, 1 for a one-hot row.
 
-    Source: Voita et al. (2019), section 4. They leave out the end-of-sentence key, as content only does here.
+    Source: Voita et al. (2019), section 4. They leave out the end-of-sentence key (here: ``content_only``).
     """
     return block.summary.maximum
 
@@ -40,16 +40,16 @@ def entropy(block: AttentionBlock) -> Tensor:
 
 
 def over_largest(values: Tensor, layout: Layout) -> Tensor:
-    """Divide each row's entropy by its largest value, ln n for n keys in sight: H / ln n.
+    """Divide each row's entropy by its maximum, ln n for n visible keys: H / ln n.
 
-    It goes from 0 to 1, and is undefined for n = 1, as for the first query in causal attention.
+    The result is 0 to 1, and undefined for n = 1, as for the first query in causal attention.
     """
     keys = layout.visible
     return mean_over_queries(values / keys.to(values.dtype).log()[:, None], layout, keys > 1)
 
 
 def of_first_query(values: Tensor, layout: Layout) -> Tensor:
-    """Take the row of the first token alone, [CLS] in a BERT; undefined where it is no query that counts."""
+    """Take the row of the first token, [CLS] in a BERT; undefined if that token does not count as a query."""
     asks = layout.queries.asking[:, :1]
     if layout.grid is not None:  # the first patch of an image is one like the others
         asks = asks & layout.queries.first[:, :1]

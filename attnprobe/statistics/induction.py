@@ -24,23 +24,23 @@ FAMILY = Family("induction", "heads on random tokens, repeated", 6, commands=("i
 
 
 def copying(block: AttentionBlock) -> Tensor:
-    """Whether a head raises the logit of the token that it looks at more than those of other tokens.
+    """Whether a head raises the logit of the attended token more than those of other tokens.
 
-    What head h writes where it looks at key j raises the logit of token t by u_t . W_O,h v_j, with u_t the
-    row of the unembedding behind the final norm. Of the other tokens t of the sequence, a part is raised less
-    than the key's own token and a part more:
+    By attending to key j, head h raises the logit of token t by u_t . W_O,h v_j, with u_t the row of the
+    unembedding after the final norm. The logits of the sequence's other tokens t are raised less or more than
+    that of the key's token:
 
         s_j = share raised less - share raised more
         copying = mean over queries i of  sum_j p_ij s_j / sum_j p_ij,  over ordinary keys j
 
-    The way to the logits is the direct one: later layers are left out, norms count with their gains at a
-    fixed scale, and a nonlinearity in the head of a masked language model is left out.
+    Only the direct path to the logits counts: later layers, and the nonlinearity in the head of a masked
+    language model, are left out, and norms count with their gains at a fixed scale.
 
-    Limits: -1 to 1; 0 by chance, 1 where the token that is looked at is always raised most, -1 always least.
-    Undefined in the encoder beside a decoder, and from decoder to encoder.
+    Limits: -1 to 1; 0 by chance, 1 if the attended token is always raised most, -1 if always least. Undefined
+    in the encoder of an encoder-decoder model, and from decoder to encoder.
 
-    Source: after Olsson et al. (2022), who sum up what is raised; Elhage et al. (2021) ask the eigenvalues of
-    the same circuit.
+    Source: after Olsson et al. (2022), who sum the raised logits; Elhage et al. (2021) use eigenvalues of the
+    same circuit.
     """
     import torch
 
@@ -95,15 +95,15 @@ def _look_at(block: AttentionBlock, behind: int) -> Tensor:
 
 
 def induction(block: AttentionBlock) -> Tensor:
-    """Prefix matching: probability of the token that came after the query's token when it came before.
+    """Prefix matching: attention to the token that followed the previous occurrence of the query's token.
 
-    With j the nearest place before query i at which the same token stands, p_{i,j+1}, averaged over the
-    queries that have such a j. In u + r + r, with P tokens r and the same again, these are the P queries of
-    the second r, and the score is p_{i,i-P+1}, less what the same queries give to the same places where other
-    tokens stand in the second r. P is drawn for each sequence, so that no head scores by its distance.
+    With j the nearest position before query i with the same token, it is p_{i,j+1}, averaged over the queries
+    that have such a j. In u + r + r, with r of P tokens, these are the P queries of the second r, and the
+    score is p_{i,i-P+1}, less the attention from the same positions to the same positions when the second r
+    has other tokens. P is drawn for each sequence, so that no head scores by a fixed distance.
 
-    Limits: -1 to 1; 0 for attention that knows no content, as uniform attention or a fixed distance, and 1
-    for a head that always looks there. From decoder to encoder it is undefined.
+    Limits: -1 to 1; 0 for attention that ignores content, such as uniform attention or a fixed distance; 1
+    for a head that always looks there. Undefined from decoder to encoder.
 
     Source: Olsson et al. (2022), In-context learning and induction heads. The head detector of
     TransformerLens (Nanda and Bloom 2022) has a fixed period and subtracts nothing.
@@ -112,13 +112,12 @@ def induction(block: AttentionBlock) -> Tensor:
 
 
 def duplicate(block: AttentionBlock) -> Tensor:
-    """Probability of the query's own token where it came before.
+    """Attention to the previous occurrence of the query's token.
 
-    With j the nearest place before query i at which the same token stands, p_{i,j}: p_{i,i-P} in u + r + r,
-    averaged over the P queries of the second r, less what they give to that place where other tokens stand in
-    the second r.
+    With j the nearest position before query i with the same token, it is p_{i,j}. In u + r + r, it is
+    p_{i,i-P}, averaged over the P queries of the second r, less the same when the second r has other tokens.
 
-    Limits: -1 to 1; 0 for attention that knows no content. From decoder to encoder it is undefined.
+    Limits: -1 to 1; 0 for attention that ignores content. Undefined from decoder to encoder.
 
     Source: Wang et al. (2023), Interpretability in the wild, on duplicate token heads; TransformerLens as for
     induction.
@@ -127,10 +126,10 @@ def duplicate(block: AttentionBlock) -> Tensor:
 
 
 def previous_again(block: AttentionBlock) -> Tensor:
-    """Probability of the token before, p_{i,i-1}, where the query's token came before: column ``previous``.
+    """Attention to the token before, p_{i,i-1}, if the query's token occurred before: column ``previous``.
 
-    It is averaged over the same queries as ``induction``. In random tokens there is no phrase to follow, so
-    that a high score is about places; nothing is subtracted.
+    It is averaged over the same queries as ``induction``, and nothing is subtracted. Random tokens form no
+    phrases, so a high score is about position.
 
     Limits: 0 to 1; about 1/n for uniform attention to n keys. From decoder to encoder it is undefined.
 
@@ -160,7 +159,7 @@ PREVIOUS_AGAIN = _define(
 def induction_table(
     title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
 ) -> HeadTable:
-    """Tabulate heads; columns of copying, and all of rows from decoder to encoder, may be empty."""
+    """Tabulate heads; columns of copying, and all columns from decoder to encoder, may be empty."""
     table = head_table(title, measurement, statistics, labels)
     if COPYING.name in table.data:
         return table

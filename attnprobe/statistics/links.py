@@ -157,21 +157,20 @@ class LinkTables:
     ) -> HeadTable:
         """Tabulate the best head for each label and direction, beside the best rule.
 
-        For each of K folds of the documents (``folds``, 5 by default), the head with most right answers on
-        the other folds is scored on it; of equals, the first. ``accuracy`` is right answers of all folds,
-        divided by ``n``. ``layer`` and ``head`` name the head that most folds chose, and ``chosen`` is the
-        share of them. ``baseline`` is the share of all links that the best rule finds (``baseline_offset``,
-        ``baseline_rule``). It is chosen over all links, so that it is too high if anything; where links name
-        candidates, it is chance among them at least. ``gain`` is accuracy less baseline. Errors and ``p`` are
-        over blocks of documents (``Difference``). ``n_far`` counts links with a word between their ends,
-        ``accuracy_far`` and ``baseline_far`` are shares of these; two texts know no distance.
-        ``accuracy_selected`` is the largest accuracy of any head over all documents. A decoder beside an
-        encoder is asked where it predicts a word (``position`` is ``output``) and where it reads it
-        (``input``); the better is chosen.
+        Each of K folds of the documents (``folds``, 5 by default) is scored with the head that has most right
+        answers on the other folds; of a tie, the first. ``accuracy`` is the number of right answers over all
+        folds, divided by ``n``. ``layer`` and ``head`` name the head that most folds chose, and ``chosen`` is
+        the share of these folds. ``baseline`` is the accuracy of the best rule (``baseline_offset``,
+        ``baseline_rule``). The rule is chosen over all links, so ``baseline`` is too high if anything; if
+        links name candidates, it is at least chance among these. ``gain`` is accuracy less baseline. Errors
+        and ``p`` are over blocks of documents (``Difference``). ``n_far`` counts links with a word between
+        their ends, and ``accuracy_far`` and ``baseline_far`` are over these; between two texts there is no
+        distance. ``accuracy_selected`` is the largest accuracy of any head over all documents. In an
+        encoder-decoder model, the better of the positions where the decoder predicts a word (``position`` is
+        ``output``) and reads it (``input``) is chosen.
 
-        With ``control="links"``, ``control`` is the accuracy of the best heads for moved links
-        (``move_links``), cross-fitted alike, and ``selectivity`` accuracy less control, with its paired
-        error.
+        With ``control="links"``, ``control`` is the cross-fitted accuracy of the best heads on moved links
+        (``move_links``), and ``selectivity`` is accuracy less control, with its paired error.
         """
         counts: LinkCounts = measurement.sums[self.statistic.name]
         control: LinkCounts | None = measurement.sums.get(make_control(self.statistic).name)
@@ -196,8 +195,8 @@ class LinkTables:
     ) -> HeadTable:
         """Tabulate each label and direction over all groups of documents, and below it in each group.
 
-        Heads and rules are those of all groups, so that right answers of the groups add up. ``p`` is of the
-        group, given what was chosen, and ``p_adjusted`` counts its rows.
+        Heads and rules are those of all groups, so the right answers of the groups add up. ``p`` is for the
+        group, given the choice, and ``p_adjusted`` counts its rows.
         """
         build, by_group = partial(self.by_label, title, measurement, statistics, labels), measurement.groups
         table, name = build(), self.statistic.name

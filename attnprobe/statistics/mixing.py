@@ -80,8 +80,8 @@ def cosine(products: Tensor, _: Layout) -> Tensor:
 
         sum_q c_gq . c_hq / sqrt( sum_q |c_gq|^2  sum_q |c_hq|^2 )
 
-    Limits: 1 for contributions that are alike up to a factor, 0 for orthogonal ones, -1 for opposite ones. It
-    is undefined for a head that adds nothing.
+    Limits: 1 for contributions that are equal up to a factor, 0 for orthogonal ones, -1 for opposite ones.
+    Undefined for a head that adds nothing.
 
     Source: as for the length of contributions.
     """
@@ -89,13 +89,13 @@ def cosine(products: Tensor, _: Layout) -> Tensor:
 
 
 def cancellation(products: Tensor, _: Layout) -> Tensor:
-    """Squared length of what a layer's heads add together over the sum of those of each head.
+    """Squared length of the sum of a layer's contributions over the sum of their squared lengths.
 
         sum_q |sum_h c_hq|^2 / sum_q sum_h |c_hq|^2
 
-    Limits: 0 where contributions cancel, 1 where they are orthogonal, H for H copies.
+    Limits: 0 if contributions cancel, 1 if they are orthogonal, H for H copies.
 
-    Source: after Kobayashi et al. (2020), of whose weighted vectors the contributions are the sums over keys.
+    Source: after Kobayashi et al. (2020); a contribution is the sum of their weighted vectors over keys.
     """
     of_each = _squares(products).sum(1, keepdim=True)
     return products.sum((1, 2))[:, None].clamp_min(0) / of_each.where(of_each > 0, nan)
@@ -138,8 +138,8 @@ LEAST_EIGENVALUE = 1e-7
 def multiply_logits(block: AttentionBlock) -> Tensor:
     """Multiply the logits of every two heads, key by key; each row is centred over the keys that it sees.
 
-    The logits are what the softmax is taken of, with biases and soft caps. A softmax does not change where a
-    number is added to a row, and neither does a centred row. See ``kernels.pairs.logit_products``.
+    Logits are the scores before the softmax, with biases and soft caps. Neither a softmax nor a centred row
+    changes if a constant is added to the row. See ``kernels.pairs.logit_products``.
     """
     from attnprobe.kernels.pairs import logit_products
 
@@ -152,11 +152,11 @@ def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tenso
 
         r_gh = C_gh / sqrt(C_gg C_hh)
 
-    with C the products. Shuffled, C_gh is what it is on average where the keys of each head and query come in
-    a random order, except for special tokens and the first token: what these alone make of it.
+    with C the products. For the null, C_gh is its mean with the keys of each head and query in random order,
+    except for special tokens and the first token: the correlation due to these alone.
 
-    Limits: 1 for logits that are alike up to a factor and to a number for each row, 0 for unrelated ones, -1
-    for opposite ones. It is undefined for a head that prefers nothing, and for a single token.
+    Limits: 1 for logits that are equal up to a factor and a constant for each row, 0 for unrelated ones, -1
+    for opposite ones. Undefined for a head that prefers no key, and for a single token.
 
     Source: after Shazeer et al. (2020), Talking-heads attention, which mixes the logits of heads.
     """
@@ -164,13 +164,13 @@ def correlation(products: Tensor, _: Layout, *, shuffled: bool = False) -> Tenso
 
 
 def explained_by_others(pairs: Floats) -> Floats:
-    """Share of the variance of a head's logits that a linear mix of the layer's other heads gives.
+    """Share of the variance of a head's logits that a linear mix of the layer's other heads explains.
 
-    R^2_h = 1 - 1 / (R^-1)_hh, with R the correlations of the logits, averaged over sequences: that of the
+    R^2_h = 1 - 1 / (R^-1)_hh, with R the correlations of the logits, averaged over sequences: the R^2 of
     least squares of head h on the others, the logits of each sequence and head scaled to length 1.
 
-    Limits: 0 where no other head helps, 1 for copies. It can't fall where a layer has more heads, and is
-    undefined for a single head.
+    Limits: 0 if no other head helps, 1 for copies. It can't fall as a layer gets more heads, and is undefined
+    for a single head.
     """
     matrices = arrange_pairs(pairs)
     values, vectors = np.linalg.eigh(np.nan_to_num(matrices) + np.eye(matrices.shape[-1]))
@@ -183,7 +183,7 @@ def effective_heads(pairs: Floats) -> Floats:
 
     It is the participation ratio of the eigenvalues of R, (tr R)^2 / |R|_F^2.
 
-    Limits: 1 where all H heads are copies, H where none correlate. It is undefined for a single head.
+    Limits: 1 if all H heads are copies, H if none correlate. Undefined for a single head.
     """
     heads = (~np.isnan(arrange_pairs(pairs)).all(-1)).sum(-1)  # that are there, and correlate with any
     return np.square(heads) / np.where(heads > 0, heads + 2 * np.square(np.nan_to_num(pairs)).sum(-1), np.nan)

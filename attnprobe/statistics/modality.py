@@ -25,11 +25,11 @@ def _mark_tokens(tokens: TokenFeatures, sort: str) -> Tensor:
 
 
 def mark_keys(layout: Layout, sort: str) -> Tensor:
-    """Every token is of the image, special, or of the text; attention to the three adds up to 1.
+    """Every token is an image, special or text token; attention to the three adds up to 1.
 
-    Tokens of the image are the placeholders that the model replaces by it, or what the model reads of it
-    behind the text. Special are all other special tokens, such as those around an image. In a decoder, text
-    before the image sees nothing of it, and counts with 0.
+    Image tokens are the placeholders that the model replaces by the image, or image states after the text.
+    All other special tokens, such as those around an image, count as special. In a decoder, text before the
+    image does not see it, and counts with 0.
 
     Source: after Kovaleva et al. (2019) on special tokens, and Cao et al. (2020), Behind the scene, on the
     two modalities.
@@ -38,7 +38,7 @@ def mark_keys(layout: Layout, sort: str) -> Tensor:
 
 
 def mean_of(values: Tensor, layout: Layout, asker: str) -> Tensor:
-    """Average over the queries of one sort, or over all; undefined where there is none."""
+    """Average over the queries of one kind, or over all; undefined if there are none."""
     if layout.keys.mixed is None:
         values = values.new_full(values.shape, nan)
     elif asker != "any" and layout.queries.mixed is not None:
@@ -47,14 +47,14 @@ def mean_of(values: Tensor, layout: Layout, asker: str) -> Tensor:
 
 
 def entropy_over(block: AttentionBlock, mark: Mark) -> Tensor:
-    """Entropy of a row over the keys of one sort S alone, H = -sum_(j in S) q_ij ln q_ij in nats.
+    """Entropy of a row over the keys of one kind S alone, H = -sum_(j in S) q_ij ln q_ij in nats.
 
-    q_ij = p_ij / m_i, with m_i the probability on all of S: how spread a head looks over the image, however
-    little goes there. Between text and image it is called cross-modal entropy.
+    q_ij = p_ij / m_i, with m_i the attention to all of S: how spread attention is over the image, however
+    little the image gets. Between text and image it is called cross-modal entropy.
 
-    Limits: 0 for one key alone, ln k for k keys that are attended alike. Undefined where m_i is 0.
+    Limits: 0 for a single key, ln k for equal attention to k keys. Undefined if m_i is 0.
 
-    Source: Clark et al. (2019), section 3.2, of a row that is restricted to one modality.
+    Source: Clark et al. (2019), section 3.2, for a row restricted to one modality.
     """
     import torch
 
@@ -63,11 +63,11 @@ def entropy_over(block: AttentionBlock, mark: Mark) -> Tensor:
 
 
 def peak_share(peaks: Tensor, layout: Layout) -> Tensor:
-    """Share of text queries whose most attended key is of the image, of those that see some of it.
+    """Share of text queries whose most attended key is an image token, among those that see any.
 
     Limits: 0 to 1.
 
-    Source: the share of argmaxes is that of Voita et al. (2019), section 5.
+    Source: Voita et al. (2019), section 5, on shares of argmaxes.
     """
     counted = (count_seen(layout, _MARKS["image"]) > 0) & _mark_tokens(layout.queries, "text")
     return share_of_hits(read_at(peaks, _mark_tokens(layout.keys, "image")), peaks, layout, counted)

@@ -83,16 +83,16 @@ FURTHEST_STEP = 8
 
 
 def share_at_offsets(peaks: Tensor, layout: Layout) -> Tensor:
-    """Share of queries whose most attended key lies at each offset from -64 to 64.
+    """Share of queries whose most attended key is at each offset from -64 to 64.
 
-    The share is over the queries for which a key at that offset exists. An offset counts in a sequence only
-    where it exists for at least half of the queries, so that one query at the edge can't make a share of 1,
-    and never from decoder to encoder. Ties go to the first key. In an image, an offset is a number of rows
+    The share is over the queries that have a key at that offset. An offset counts in a sequence only if at
+    least half of the queries have it, so that a single query at the edge can't make a share of 1. It is
+    undefined from decoder to encoder. Ties go to the first key. In an image, an offset is a number of rows
     and of columns, each from -8 to 8. The table gives the offset with the largest share, and that share.
 
     Limits: 0 to 1.
 
-    Source: Voita et al. (2019), section 5.1; a head is called positional from a share of 0.9.
+    Source: Voita et al. (2019), section 5.1; they call a head positional from a share of 0.9.
     """
     import torch
 
@@ -181,9 +181,9 @@ OFFSET = Statistic(
 def attention_distance(block: AttentionBlock) -> Tensor:
     """Mean distance of every row, sum_j p_j |i - j|, in tokens.
 
-    In an image it is the distance between patches, in patches, over the probability that goes to patches.
+    In an image it is the distance between patches, in patches, over the attention to patches.
 
-    Limits: 0 where every token looks at itself; at most n - 1; about n / 3 for uniform attention, which grows
+    Limits: 0 if every token attends to itself; at most n - 1; about n / 3 for uniform attention, so it grows
     with the length of the text.
 
     Source: Vig and Belinkov (2019), section 4.4; of images, Dosovitskiy et al. (2021), section 4.5.
@@ -192,13 +192,13 @@ def attention_distance(block: AttentionBlock) -> Tensor:
 
 
 def mean_if_comparable(values: Tensor, layout: Layout) -> Tensor:
-    """Average over queries; undefined from decoder to encoder, where places do not compare."""
+    """Average over queries; undefined from decoder to encoder, whose positions are not comparable."""
     mean = mean_over_queries(values, layout)
     return mean if layout.comparable else mean * nan
 
 
 def ratio_to_uniform(values: Tensor, layout: Layout) -> Tensor:
-    """Divide by the mean of uniform attention in the same sequence: 1 is no preference, below 1 nearer."""
+    """Divide by the value of uniform attention in the same sequence: 1 is no preference, below 1 nearer."""
     mean = mean_if_comparable(values, layout)
     if not layout.comparable:
         return mean
@@ -258,15 +258,15 @@ _HEADLINES = {"first", "-1", "0", "1", "-1_0", "0_-1"}
 def add_up_places(block: AttentionBlock) -> Tensor:
     """Mean attention to each offset o: sum_i p_{i,i+o} / m_o over the m_o queries i that see such a key.
 
-    ``profile_-10`` to ``profile_10`` are of offsets in tokens, where the key is an ordinary token: no special
-    token, and not the first of a text, which attracts attention whatever it means. ``profile_before`` and
-    ``profile_after`` are all that goes to such tokens further away; ``profile_first`` is what goes to the
-    first token, ``profile_special`` to other special tokens. Of an image, ``profile_-1_2`` is of the patch
-    one row above and two columns to the right, up to 3 rows and columns away; ``profile_beyond`` is what goes
-    further, and ``profile_first`` is about a leading token such as [CLS].
+    ``profile_-10`` to ``profile_10`` are for offsets in tokens to ordinary keys: no special token, and not
+    the first token of a text, which attracts attention whatever it means. ``profile_before`` and
+    ``profile_after`` are the attention to ordinary tokens further away, ``profile_first`` to the first token,
+    ``profile_special`` to other special tokens. In an image, ``profile_-1_2`` is for the patch one row above
+    and two columns to the right, up to 3 rows and columns away; ``profile_beyond`` is for patches further
+    away, and ``profile_first`` for a leading token such as [CLS].
 
-    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys. Undefined where no query has such a
-    key, and from decoder to encoder. Keys outside of a sliding window are seen with 0.
+    Limits: 0 to 1; 1/n at each offset for uniform attention to n keys. Undefined if no query has such a key,
+    and from decoder to encoder. Keys outside a sliding window count with 0.
 
     Source: the mean at -1, 0 and 1 is that of Clark et al. (2019), section 3.1, without the keys that Xiao et
     al. (2024) call sinks; Vig and Belinkov (2019) draw attention by distance.
@@ -334,7 +334,7 @@ def _add_up_steps(block: AttentionBlock) -> Tensor:
 
 
 def average_places(places: Tensor, layout: Layout) -> Tensor:
-    """Divide the attention to each place by the number of queries that see such a key; NaN for none."""
+    """Divide the attention at each offset by the number of queries that see such a key; NaN for none."""
     total, queries = places.unbind(-1)
     return (total / queries).where(queries > 0, nan)
 

@@ -133,18 +133,18 @@ def make_array(values: Sequence[Sequence[int]], columns: int) -> Ints:
 
 
 def questions_of(layout: Layout, task: LinkTask, *, moved: bool = False) -> Questions:
-    """Share of gold links whose other end is the word that a head attends to most.
+    """Share of gold links whose other end is the word that the head attends to most.
 
     Attention to a word is the sum over its tokens, attention from a word the mean over its tokens. The answer
-    is the most attended word other than the one that is asked, or, where the link names candidates, the most
-    attended candidate; the first of a tie. Words that have all their tokens in common are one word. In a
-    decoder, only links are asked whose answer comes before the word that is asked.
+    is the most attended word other than the query word, or, if the link names candidates, the most attended
+    candidate; of a tie, the first. Words that share all their tokens are one word. In a decoder, only links
+    count whose answer comes before the query word.
 
-    A decoder beside an encoder reads each token one place after it predicts it. Its words are asked twice:
-    where they are predicted, which are the positions whose next token belongs to the word, and where they are
-    read.
+    The decoder of an encoder-decoder model reads each token one position after it predicts it. Its words are
+    scored twice: at the positions where they are predicted, whose next token belongs to the word, and where
+    they are read.
 
-    A control asks for ``moved`` links, see ``move_links``.
+    The control scores ``moved`` links, see ``move_links``.
 
     Limits: 0 to 1.
 
@@ -272,10 +272,10 @@ def _are_far(
 def move_links(annotation: TokenAnnotation) -> TokenAnnotation:
     """Move each link of a sequence to other words of the same text, at the same distance.
 
-    Both ends move by the same number of words, drawn from all but 0 that leave them in their texts. So a head
-    that looks at a place finds as many links of each label as before, and one that knows what words are to
-    one another does not. Where a link names candidates, as many of them as were right are drawn instead. A
-    link that can't be moved is left out. Draws depend on words and ends alone, so that jobs agree. See Hewitt
+    Both ends move by the same number of words, drawn from all nonzero numbers that keep them in their texts.
+    So a head that follows positions finds as many links of each label as before; a head that knows the
+    relation does not. If a link names candidates, as many of them as were right are drawn instead. A link
+    that can't be moved is left out. Draws depend on words and ends alone, so separate jobs agree. See Hewitt
     and Liang (2019), Designing and interpreting probes with control tasks, on selectivity.
     """
     queries, keys = _read_sides(annotation)

@@ -40,7 +40,7 @@ def participation_rank(left: Tensor, right: Tensor) -> Tensor:
 def qk_rank(weights: HeadParameters) -> Tensor:
     """Participation rank (sum s^2)^2 / sum s^4 of W_Q,h W_K,h^T, s its singular values.
 
-    Of the weights alone: biases, rotations by position and the text are not in it.
+    It depends on the weights alone, without biases, rotary positions or text.
 
     Limits: 1 to the width of the head. Undefined where it is 0.
 
@@ -52,9 +52,9 @@ def qk_rank(weights: HeadParameters) -> Tensor:
 def qk_top_half(weights: HeadParameters) -> Tensor:
     """Share of sum s^2 in the upper half of the singular values s of W_Q,h W_K,h^T: the largest ceil(w/2).
 
-    A head of half the width could keep so much of W_Q,h W_K,h^T, w the width.
+    A head of half the width w could keep this share of W_Q,h W_K,h^T.
 
-    Limits: 0.5 (all alike, w even) to 1. Undefined where W_Q,h W_K,h^T is 0.
+    Limits: 0.5 (all equal, w even) to 1. Undefined if W_Q,h W_K,h^T is 0.
 
     Source: Eckart and Young (1936), The approximation of one matrix by another of lower rank.
     """
@@ -87,7 +87,7 @@ QK_TOP_HALF = _define(
 def multiply_sides(block: AttentionBlock) -> Tensor:
     """Compute Q^T Q of these queries and, in the first block, K^T K of all keys, for the rank of the logits.
 
-    The mean of the keys is subtracted, since it adds the same to a whole row, which a softmax does not see.
+    The mean of the keys is subtracted, since it adds one constant to a whole row, which a softmax ignores.
     Keys that a causal model hides from a query count too.
     """
     # Of heads side by side, a copy costs less than products of what lies apart.
@@ -110,11 +110,11 @@ def multiply_sides(block: AttentionBlock) -> Tensor:
 def logit_rank(squares: Tensor, layout: Layout) -> Tensor:
     """Participation rank (sum s^2)^2 / sum s^4 of the row-centred logits Q (K - mean K)^T of a sequence.
 
-    It says how many directions of the head's width the logits are made of, each weighted by its size.
-    Position biases, soft caps and masks come later and are not in it. Beside it is its share of the largest
-    possible, min(d_k, queries, keys - 1), with d_k the width of the head.
+    It is the number of directions that the logits use, each weighted by its size. Position biases, soft caps
+    and masks are not in it. ``logit_rank_share`` divides it by its maximum, min(d_k, queries, keys - 1), with
+    d_k the width of the head.
 
-    Limits: 1 to min(d_k, queries, keys - 1), the share up to 1. Undefined for a single key, or where no query
+    Limits: 1 to min(d_k, queries, keys - 1), the share up to 1. Undefined for a single key, or if no query
     prefers any key.
 
     Source: Bhojanapalli et al. (2020), Low-rank bottleneck in multi-head attention models, on rank and width;
@@ -132,12 +132,12 @@ def logit_rank(squares: Tensor, layout: Layout) -> Tensor:
 
 
 def longer(squares: Tensor, layout: Layout) -> Tensor:
-    """Whether a sequence has more keys that count than the head is wide: n > d_k, averaged over sequences.
+    """Share of sequences with more counted keys than the head has dimensions, n > d_k.
 
-    Only then can the width d_k, in ``head_width``, limit which maps a head draws, as logits have at most
-    that rank.
+    Only then can the width d_k (``head_width``) limit the maps of a head, since logits have at most that
+    rank.
 
-    Limits: 0 to 1. Undefined where no key counts.
+    Limits: 0 to 1. Undefined if no key counts.
 
     Source: Bhojanapalli et al. (2020), theorem 1.
     """
@@ -175,9 +175,9 @@ LOGIT_RANK = _define_of_logits(
 def map_rank(block: AttentionBlock) -> Tensor:
     """Participation rank (tr G)^2 / tr G^2 of a head's map P, with G = P P^T over the queries that count.
 
-    Limits: 1 where all queries look alike, the number of queries where no two look at the same key.
+    Limits: 1 if all queries attend alike, the number of queries if no two attend to the same key.
 
-    Source: as for the rank of the logits; Bhojanapalli et al. (2020) on which maps a head can draw.
+    Source: as for the rank of the logits; Bhojanapalli et al. (2020) on which maps a head can represent.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Roles of heads: the criteria, what a head knows of gold links, and the table of ``roles``."""
+"""Roles of heads: how they are decided, what a head knows of gold links, and the table of ``roles``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,59 +19,23 @@ from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
 from attnprobe.sums.links import Key, LinkCounts
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
-from attnprobe.table.naming import MIXED, ROLE_MARKS, find_role_kind
+from attnprobe.table.naming import (
+    BLOCK,
+    BROAD,
+    CRITERIA,
+    MIXED,
+    OFFSET,
+    ROLE_MARKS,
+    THRESHOLDS,
+    Criterion,
+    find_role_kind,
+)
 from attnprobe.table.table import Column, HeadTable
 
 Floats = NDArray[np.float64]
 #: A role that a head has, such as "syntactic: det", with the evidence: what a table shows of it.
 Role = dict[str, Any]
 
-#: From where on a head has a role, or a pattern; see ``decide_roles``.
-THRESHOLDS: dict[str, float] = {
-    "positional": 0.9,
-    "delimiter": 0.3,
-    "preference": 0.9,
-    "rare": 0.5,
-    "syntactic": 0.1,
-    "coreference": 0.1,
-    "induction": 0.5,
-    "duplicate": 0.5,
-    "broad": 0.6,
-    "block": 0.8,
-    "links": 0.1,
-    "aligns": 0.5,
-    "sink": 0.3,
-    "pattern": 0.5,
-}
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """A role or a pattern, and what has to reach which threshold of ``THRESHOLDS``, or which number, for it.
-
-    The first of the measures is the evidence that a table shows. A role that is ``sharp``, no broad head has.
-    """
-
-    name: str
-    bounds: Mapping[str, str | float]
-    sharp: bool = False
-
-
-OFFSET = Criterion("offset", {"offset_share": "positional"}, sharp=True)
-BROAD = Criterion("broad", {"effective_share": "broad"})
-BLOCK = Criterion("block", {"segment_excess": "block"})
-CRITERIA = (
-    OFFSET,
-    Criterion("delimiter", {"special_excess": "delimiter", "special_preference": "preference"}),
-    Criterion("delimiter", {"punctuation_excess": "delimiter", "punctuation_preference": "preference"}),
-    Criterion("rare words", {"rarest_excess": "rare", "rare_lift": 1.0}, sharp=True),
-    Criterion("induction", {"induction": "induction"}),
-    Criterion("duplicate", {"duplicate": "duplicate"}),
-    BROAD,
-    BLOCK,
-    Criterion("aligns", {"aligned_excess": "aligns"}, sharp=True),
-    Criterion("sink", {"first_token_excess": "sink", "first_token_preference": "preference"}),
-)
 _ABOVE_0 = float(np.nextafter(0, 1))
 #: The patterns, in the order in which they are tried.
 PATTERNS = (
@@ -116,26 +80,27 @@ class RoleEvidence:
 def decide_roles(
     evidence: RoleEvidence, thresholds: Mapping[str, float], by_links: Sequence[list[Role]]
 ) -> list[list[Role]]:
-    """Give the roles of each head, the one that names it first; ``by_links`` are those by gold links.
+    """Decide the roles of each head, the naming one first; ``by_links`` are roles by gold links.
 
-    A role holds if the interval of a measure lies beyond its threshold, which the table shows of the first.
-    Intervals hold for all heads together with 95 % (Student's t over documents, Bonferroni). Thresholds are
-    on what lies beyond uniform attention to the same keys, since a mass depends on the length of a text.
+    A role holds if the interval of its measure lies beyond its threshold; the table shows both for the first
+    role. Intervals are 95 % for all heads together (Student's t over documents, Bonferroni). Thresholds are
+    for attention beyond uniform attention to the same keys, since a sum of attention depends on the length of
+    a text.
 
-    - previous, next, self, offset: for ``positional`` of the queries, the most attended token is at that one
-      offset, and still is with the tokens shuffled; and the head is not broad.
-    - delimiter: ``delimiter`` is on special tokens, or on punctuation; and of the attention to one such token
-      and one other, ``preference`` goes to the first.
-    - rare words: for ``rare`` of the queries beyond chance, the most attended token is the rarest, rare
-      tokens get more than their share, and the head is not broad.
+    - previous, next, self, offset: for a share ``positional`` of the queries, the most attended token is at
+      that offset, also with shuffled tokens; and the head is not broad.
+    - delimiter: a share ``delimiter`` goes to special tokens, or to punctuation; and of the attention to one
+      such token and one other, ``preference`` goes to the first.
+    - rare words: for a share ``rare`` of the queries beyond chance, the most attended token is the rarest,
+      rare tokens get more than their share, and the head is not broad.
     - syntactic, coreference, links: see ``role_table.find_known_relations``.
-    - induction, duplicate: the score on random tokens, repeated, is ``induction`` or ``duplicate``.
-    - broad: rows are as broad as ``broad`` of the keys in sight.
-    - block: of two texts, ``block`` is within the query's own.
-    - aligns: from decoder to encoder, for ``aligns`` of the queries beyond chance, the most attended token is
-      at the same relative place; and the head is not broad.
-    - sink: of a text that begins with no special token, what ``delimiter`` is of special tokens, with
-      ``sink`` of the attention on the first token.
+    - induction, duplicate: the score on repeated random tokens is ``induction`` or ``duplicate``.
+    - broad: ``effective_share`` is ``broad``.
+    - block: of two texts, a share ``block`` stays within the query's own.
+    - aligns: from decoder to encoder, for a share ``aligns`` of the queries beyond chance, the most attended
+      token is at the same relative place; and the head is not broad.
+    - sink: in a text that begins with no special token, as for ``delimiter``, with a share ``sink`` on the
+      first token.
 
     References:
         Voita et al. (2019), sections 5.1 to 5.3; Clark et al. (2019); Kovaleva et al. (2019);
@@ -163,13 +128,13 @@ def _describe(name: str, measure: str, value: float, error: float, threshold: fl
 
 
 def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> list[str | None]:
-    """Name the pattern of each head's maps; None where nothing was measured, or on one document alone.
+    """Name the pattern of each head's maps; None without measurements, or for a single document.
 
-    It is the first of these that holds by the whole interval, beyond uniform attention:
+    It is the first of these whose whole interval holds, beyond uniform attention:
 
-    - vertical: ``pattern`` or more lies on special tokens and on the first token.
-    - diagonal: ``pattern`` or more lies on the token itself and on its neighbours.
-    - vertical+diagonal: ``pattern`` or more lies on either, and more than 0 on each.
+    - vertical: ``pattern`` or more goes to special tokens and to the first token.
+    - diagonal: ``pattern`` or more goes to the token itself and to its neighbours.
+    - vertical+diagonal: ``pattern`` or more goes to either, and more than 0 to each.
     - block: ``block`` or more stays within one of two texts.
     - heterogeneous: none of these.
 
@@ -185,12 +150,12 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
 
 
 def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: float) -> list[list[Role]]:
-    """Give the relations of which each head finds more than the best simple rule, head by head.
+    """List the relations that each head finds better than the best simple rule.
 
-    The rule is the one that finds most links over all documents, as in ``syntax``. The interval of the
-    difference over blocks of documents has to lie beyond ``gain`` (Student's t), for all heads and relations
-    together with 95 % (Bonferroni), and to be above 0 by signs over blocks (``sign_flip``). Relations of
-    fewer than 20 links are not tried. The role with the largest gain comes first.
+    The rule is the best over all documents, as in ``syntax``. The interval of the difference, over blocks of
+    documents, must lie beyond ``gain`` (Student's t, 95 % for all heads and relations together, Bonferroni),
+    and the difference must be above 0 by a sign-flip test (``sign_flip``). Relations with fewer than 20 links
+    are not tried. The role with the largest gain comes first.
 
     References:
         Voita et al. (2019), section 5.2.

@@ -19,11 +19,11 @@ FAMILY = Family("roles", "roles of heads", 8, commands=("roles",))
 
 
 def excess(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
-    """Average what lies beyond uniform attention, (m - s/n) / (1 - s/n), over the queries of a sequence.
+    """Average the attention beyond uniform, (m - s/n) / (1 - s/n), over the queries of a sequence.
 
-    A query sees n keys, s of them of the kind. Undefined where it sees none of them, or no others.
+    A query sees n keys, s of them of the kind. Undefined if it sees none of these, or no others.
 
-    Limits: 0 for uniform attention, 1 where all of it is on that kind, below 0 where less than from uniform.
+    Limits: 0 for uniform attention, 1 if all attention is on that kind, below 0 if less than uniform.
     """
     number, visible = count_seen(layout, mark), layout.visible
     uniform = (number / visible)[:, None].to(values.dtype)
@@ -32,10 +32,10 @@ def excess(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
 
 
 def preference(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
-    """Average what an average key of the kind gets beside an average other key, a / (a + b), over queries.
+    """Average a / (a + b) over queries: the attention to a key of the kind (a) beside another key (b).
 
-    a = m / s is the attention to a key of the kind, b = (1 - m) / (n - s) that to another key. This is the
-    mass on the kind if half of the keys were of it, in a text of any length.
+    a = m / s and b = (1 - m) / (n - s) are means over the keys. In a text of any length, the result is the
+    attention to the kind if half of the keys were of it.
 
     Limits: 0 to 1; 0.5 for uniform attention.
     """
@@ -62,7 +62,7 @@ def mark_punctuation(layout: Layout) -> Tensor:
 
 
 def mark_first_token(layout: Layout) -> Tensor:
-    """The first token of a text that begins with no special token; undefined where it begins with one.
+    """The first token of a text that begins with no special token; undefined if it begins with one.
 
     Source: Xiao et al. (2024), Efficient streaming language models with attention sinks.
     """
@@ -70,9 +70,9 @@ def mark_first_token(layout: Layout) -> Tensor:
 
 
 def mark_same_text(layout: Layout) -> Tensor:
-    """Tokens of the query's own text, of two texts that are read together.
+    """Tokens of the query's own text, if two texts are read together.
 
-    A separator is of the text that it ends. Undefined where a query sees one text, or that of an encoder.
+    A separator belongs to the text that it ends. Undefined if a query sees one text only, or an encoder's.
 
     Source: Kovaleva et al. (2019), block patterns.
     """
@@ -81,7 +81,7 @@ def mark_same_text(layout: Layout) -> Tensor:
 
 
 def mark_columns(layout: Layout) -> Tensor:
-    """Special tokens and the first token: the columns of a map that attract attention.
+    """Special tokens and the first token, the usual columns of high attention in a map.
 
     Source: Kovaleva et al. (2019), section 4.1, vertical patterns; Xiao et al. (2024) on the first token.
     """
@@ -91,10 +91,10 @@ def mark_columns(layout: Layout) -> Tensor:
 def mark_neighbours(layout: Layout) -> Tensor:
     """The token itself and its neighbours, i - 1, i and i + 1.
 
-    From decoder to encoder, the keys at the same relative place: query i of m queries stands at
-    i' = (i + 1/2) n / m - 1/2 among n keys, and keys j are there if |j - i'| is at most max(1, n / 10).
+    From decoder to encoder, the keys at the same relative place: query i of m is at i' = (i + 1/2) n / m -
+    1/2 among n keys, and a key j is at that place if |j - i'| is at most max(1, n / 10).
 
-    Source: Kovaleva et al. (2019), section 4.1, diagonal patterns; Tachibana et al. (2018) expect attention
+    Source: Kovaleva et al. (2019), section 4.1, diagonal patterns; Tachibana et al. (2018) on attention
     between two texts at the same share of their lengths.
     """
     import torch
@@ -122,9 +122,9 @@ def _has_order(layout: Layout) -> bool:
 
 
 def effective_share(values: Tensor, layout: Layout) -> Tensor:
-    """Average exp(H) / n over queries: the share of the n keys in sight that a row is as broad as.
+    """Average exp(H) / n over queries: the effective number of attended keys, as a share of the n visible.
 
-    H / ln n grows with n for a head that leaves out the same part of its keys. Undefined for n = 1.
+    H / ln n would grow with n for a head that attends to a fixed share of keys. Undefined for n = 1.
 
     Limits: 1/n for a one-hot row, 1 for a uniform one.
 
@@ -135,9 +135,9 @@ def effective_share(values: Tensor, layout: Layout) -> Tensor:
 
 
 def rarest_excess(peaks: Tensor, layout: Layout) -> Tensor:
-    """Share of queries whose most attended key is the least frequent in sight, beyond chance.
+    """Share of queries whose most attended key is the least frequent visible one, beyond chance.
 
-    Of n keys in sight, k are of the least frequent types. A query counts (hit - k/n) / (1 - k/n) for k < n.
+    Of n visible keys, k are of the rarest types. A query counts (hit - k/n) / (1 - k/n) for k < n.
 
     Limits: 0 by chance, 1 where it is always such a key.
 
@@ -148,15 +148,15 @@ def rarest_excess(peaks: Tensor, layout: Layout) -> Tensor:
 
 
 def aligned_excess(peaks: Tensor, layout: Layout) -> Tensor:
-    """Share of a decoder's queries whose most attended key stands at the same relative place, beyond chance.
+    """Share of a decoder's queries whose most attended key is at the same relative place, beyond chance.
 
-    Keys j are there if |j - i'| is at most max(1, n / 10), with i' = (i + 1/2) n / m - 1/2 for query i of m
-    and n keys. With c the share of such keys, a query counts (hit - c) / (1 - c). Undefined within one
+    Key j is at that place if |j - i'| is at most max(1, n / 10), with i' = (i + 1/2) n / m - 1/2 for query i
+    of m and n keys. With c the share of such keys, a query counts (hit - c) / (1 - c). Undefined within one
     sequence.
 
-    Limits: 0 by chance, 1 where it is always such a key, below 0 where less often than by chance.
+    Limits: 0 by chance, 1 if it is always such a key, below 0 if less often than by chance.
 
-    Source: after Voita et al. (2019), section 5.1, and Garg et al. (2019), who read alignments so.
+    Source: after Voita et al. (2019), section 5.1, and Garg et al. (2019) on alignments.
     """
     across = layout.visible.new_tensor(layout.crossed and layout.placed).bool()
     return _hits_beyond_chance(peaks, layout, layout.once(mark_neighbours), across)

@@ -46,7 +46,7 @@ def _counting(mark: Mark) -> Callable[[Layout], Tensor]:
 def mass_on(block: AttentionBlock, mark: Mark) -> Tensor:
     """Probability m on the keys of a kind, m_i = sum_j p_ij over the keys j of that kind.
 
-    Limits: 0 to 1; for uniform attention, the share of the keys in sight that are of that kind.
+    Limits: 0 to 1; for uniform attention, the share of the visible keys that are of that kind.
     """
     rows, marks = block.probabilities, block.layout.once(mark)
     if marks.ndim == 2:
@@ -55,12 +55,12 @@ def mass_on(block: AttentionBlock, mark: Mark) -> Tensor:
 
 
 def mean_where_seen(values: Tensor, layout: Layout, mark: Mark) -> Tensor:
-    """Average over the queries that see a key of that kind; undefined, and not 0, where none does."""
+    """Average over the queries that see a key of that kind; undefined, not 0, if none does."""
     return mean_over_queries(values, layout, count_seen(layout, mark) > 0)
 
 
 def lift(values: Tensor, layout: Layout, mark: Mark, mean: Reduce = mean_over_queries) -> Tensor:
-    """Divide by the mean share of such keys in sight, over the same queries: uniform attention gives 1."""
+    """Divide by the mean share of such keys among the visible ones: uniform attention gives 1."""
     share = (count_seen(layout, mark) / layout.visible)[:, None].to(values.dtype)
     share = share.expand(-1, -1, values.shape[2])
     return mean(values.where(share > 0, nan), layout) / mean(share.where(share > 0, nan), layout)
@@ -121,11 +121,11 @@ NORM = Family("norm", "what heads carry, by length", 5, by_default=False)
 
 
 def carried(block: AttentionBlock) -> Tensor:
-    """Length of what a head carries from all keys, sum_j p_ij ||W_O,h v_j||.
+    """Summed length of the vectors that a head takes from all keys, sum_j p_ij ||W_O,h v_j||.
 
-    It is in units of the residual stream, and so compares within a layer better than between layers. Values
-    count with their bias. Vectors from several keys may cancel, so what the head adds to the stream is at
-    most as long. Where heads can attend to nothing (gpt-oss), the rows are over tokens alone.
+    The unit is that of the residual stream, so compare heads within a layer rather than between layers.
+    Values include their bias. Vectors from several keys may cancel, so the vector that the head adds is at
+    most as long. If heads can attend to nothing (gpt-oss), the rows are over tokens alone.
 
     Limits: 0 for a head that gives nothing; no upper limit.
 
@@ -135,9 +135,9 @@ def carried(block: AttentionBlock) -> Tensor:
 
 
 def carried_by_kind(block: AttentionBlock, feature: str) -> Tensor:
-    """Length of what a head carries from the keys of a kind, the sum of p_ij ||W_O,h v_j|| over them.
+    """Summed length of the vectors that a head takes from keys of a kind, sum p_ij ||W_O,h v_j|| over them.
 
-    Limits: 0 to the length from all keys; those of the four kinds add up to it.
+    Limits: 0 to ``norm_total``; the four kinds add up to it.
 
     Source: Kobayashi et al. (2020), section 4.
     """
@@ -158,10 +158,10 @@ RARE = Family("rare", "attention to rare tokens", 3)
 def rare_mass(block: AttentionBlock) -> Tensor:
     """Probability on rare tokens, sum_j p_ij w_j.
 
-    w_j is 1 for a token of a rare type, 0 for others, and between them for types that tie for the last place
-    among the rare. The rare types, from the rarest up, make up a tenth of the tokens of the corpus.
+    w_j is 1 for a token of a rare type, 0 for others, and between 0 and 1 for types that tie at the boundary.
+    Rare types are the least frequent ones that together make up a tenth of the tokens of the corpus.
 
-    Limits: 0 to 1; for uniform attention, the rare share of the keys in sight.
+    Limits: 0 to 1; for uniform attention, the rare share of the visible keys.
 
     Source: after Voita et al. (2019), section 5.3.
     """
@@ -173,11 +173,11 @@ FREQUENT_TYPES = 500
 
 
 def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
-    """Share of queries whose most attended key is the least frequent token in sight, or one of them.
+    """Share of queries whose most attended key is the least frequent visible token, or one of these.
 
     Limits: 0 to 1.
 
-    Source: Voita et al. (2019), section 5.3: 66 % for the head she calls rare words.
+    Source: Voita et al. (2019), section 5.3: 66 % for the head that they call rare words.
     """
     rarest = layout.furthest(layout.keys.rank)
     hits = read_at(peaks, layout.keys.rank) == rarest[:, None]
@@ -185,10 +185,10 @@ def rarest_share(peaks: Tensor, layout: Layout) -> Tensor:
 
 
 def rarest_two_share(peaks: Tensor, layout: Layout) -> Tensor:
-    """Share of queries whose most attended key is one of the two least frequent tokens in sight.
+    """Share of queries whose most attended key is one of the two least frequent visible tokens.
 
-    A hit is a key than which at most one type in sight is rarer. Only queries count whose least frequent
-    token in sight is outside the 500 most frequent types.
+    A key is a hit if at most one visible type is rarer. Only queries count whose least frequent visible token
+    is outside the 500 most frequent types.
 
     Limits: 0 to 1.
 

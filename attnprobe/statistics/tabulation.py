@@ -149,11 +149,11 @@ def sort_groups(names: Collection[str]) -> list[str]:
 
 
 def tabulate_groups(build: Callable[[Measurement], HeadTable], measurement: Measurement) -> HeadTable:
-    """Tabulate all groups of documents together, and then each, with a column ``group`` behind ``dataset``.
+    """Tabulate all groups of documents together, and then each, with a column ``group`` after ``dataset``.
 
-    Where a measure has an error, the rows of all groups say beside it whether groups are alike: ``NAME_q``,
-    Cochran's Q over groups; ``NAME_q_p``, see ``compare_groups``; ``NAME_q_p_adjusted``, corrected for the
-    number of rows (Holm). What numbers choose, such as an offset, is chosen for each group by itself.
+    For a measure with an error, the rows of all groups also test whether groups differ: ``NAME_q`` is
+    Cochran's Q over groups, ``NAME_q_p`` its p (see ``compare_groups``), ``NAME_q_p_adjusted`` corrected for
+    the number of rows (Holm). A number that is chosen, such as an offset, is chosen for each group by itself.
     """
     by_group = measurement.groups
     groups = {name: build(by_group[name]) for name in sort_groups(by_group)}

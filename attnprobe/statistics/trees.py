@@ -140,25 +140,25 @@ def _count_simple_trees(edges: _Pairs, arcs: _Pairs, root: int, words: int) -> d
 
 
 def compare_with_gold(block: AttentionBlock) -> Tensor:
-    """Share of gold edges and of words' heads that are in a head's trees (UUAS and UAS, attachment scores).
+    """Shares of gold edges and of words' heads in an attention head's trees: attachment scores, UUAS and UAS.
 
-    With A the attention between words, the mean over the tokens that attend of the sum over the tokens that
-    are attended to, over the words of a sentence without punctuation:
+    With A the attention between the words of a sentence without punctuation, summed over the tokens of the
+    attended word and averaged over those of the query word:
 
-    - ``uuas``, undirected and unlabelled: the share of gold edges in the maximum spanning tree of A + A^T; of
-      a tie, the edge comes first whose earlier word does, then the one whose later word does. ``baseline`` is
-      the chain that joins each word to the next.
-    - ``uas``: the share of words, but the root, whose head is right in the heaviest tree in which all words
-      descend from the gold root (Chu-Liu/Edmonds). The arc from a head u to its dependent v weighs A_vu, what
-      the dependent gives to its head; a word takes the earlier of two heads of equal weight. The root is the
-      word without a gold head; of several, the one from which most words descend. ``uas_baseline`` is the
-      best of three trees over all sentences, which know the gold root too: left-branching, in which the head
-      of a word is the next word, and that of the last is the root; right-branching, in which it is the word
-      before, and that of the first is the root; the chain in which it is the neighbour on the root's side.
+    - ``uuas``, undirected and unlabelled: the share of gold edges in the maximum spanning tree of A + A^T;
+      ties go to the edge with the earlier first word, then with the earlier second word. ``baseline`` is the
+      chain that joins each word to the next.
+    - ``uas``: the share of words, without the root, whose head is right in the heaviest tree in which all
+      words descend from the gold root (Chu-Liu/Edmonds). The arc from a head u to its dependent v has the
+      weight A_vu, the attention from the dependent to its head; of heads of equal weight, the earlier wins.
+      The root is the word without a gold head; of several, the one with most descendants. ``uas_baseline`` is
+      the best of three trees over all sentences, which also know the gold root: left-branching (the head is
+      the next word, of the last word the root), right-branching (the head is the word before, of the first
+      word the root), and the chain (the head is the neighbour towards the root).
 
-    Words that share all their tokens are one. Shares are over all sentences together, and ``n`` counts them,
-    but for parts of sentences that were cut and those without a gold edge. ``p`` and ``uas_p`` are one-sided,
-    that a head is above its baseline, of Student's t over blocks of documents (Holm).
+    Words that share all their tokens are one. Shares are over all sentences together, and ``n`` counts these;
+    cut sentences and those without a gold edge do not count. ``p`` and ``uas_p`` are one-sided, by Student's
+    t over blocks of documents (Holm): is the head above its baseline?
 
     Limits: 0 to 1.
 

@@ -23,17 +23,17 @@ _ROUNDING = 1e-9
 def jackknife(
     function: Callable[[Floats], Floats], totals: Floats, sizes: Floats, *, unbiased: bool = False
 ) -> Estimate:
-    """Make something of totals, with its standard error over blocks of documents.
+    """Compute a number from totals, with its standard error over blocks of documents.
 
-    With g blocks that have observations, a number t, and t_j made without block j,
+    With g blocks that have observations, the number t, and t_j the same without block j,
 
         SE^2 = (g - 1) / g  sum_j (t_j - t)^2
 
     ``unbiased`` gives t - (g - 1) (mean_j t_j - t) for t, which is free of bias to the first order in 1 / g.
 
-    All windows of a document are in one block, so that documents are left out whole. Of blocks with n_j
-    observations each, as many count as (sum_j n_j)^2 / sum_j n_j^2, so that p is not too small where a few
-    have most of them.
+    All windows of a document are in one block, so whole documents are left out. The effective number of
+    blocks with n_j observations each is (sum_j n_j)^2 / sum_j n_j^2, so that p is not too small if a few
+    blocks have most observations.
 
     Args:
         function: Is called with the sum of all blocks, and with the sums of all but one, (block, ...).
@@ -65,7 +65,7 @@ def jackknife(
 
 
 def find_share(right: NDArray[Any], number: NDArray[Any]) -> Estimate:
-    """Give the share of links that are answered rightly, (..., block) of (block,), or of (document,)."""
+    """Share of right answers (..., block) among links (block,), with its standard error over blocks."""
     totals = np.concatenate([right.reshape(-1, len(number)), number[None]]).T.astype(np.float64)
     shares = jackknife(lambda sums: _mean(sums[..., -1:], sums[..., :-1]), totals, totals[:, -1])
     shape = right.shape[:-1]

@@ -78,16 +78,15 @@ class CrossMoments(Sum):
         """Linear centred kernel alignment of every pair of heads, (head, other head).
 
         The Gram matrices of the heads' outputs over all tokens, K = X X^T and L = Y Y^T, are centred, and
-        their inner product (HSIC) is taken relative to their lengths. Without them, from products over
-        tokens,
+        their inner product (HSIC) is divided by their lengths. The same from products over tokens:
 
             CKA = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L))
                 = |tilde X^T tilde Y|^2 / (|tilde X^T tilde X| |tilde Y^T tilde Y|)
 
-        in Frobenius norms. It is 1 where one head gives what the other gives, rotated, scaled and moved, and
-        0 where no direction of one varies with any direction of the other. Widths may differ. It is undefined
-        for a head that gives the same to all tokens. Independent outputs of widths w and v have about
-        sqrt(w v) / n over n tokens that are independent of each other, so few tokens make it too high.
+        in Frobenius norms. It is 1 if one head's outputs are those of the other, rotated, scaled and shifted,
+        and 0 if no direction of one varies with any direction of the other. Widths may differ. It is
+        undefined for a head that gives all tokens the same output. For independent outputs of widths w and v
+        over n independent tokens, it is about sqrt(w v) / n, so few tokens make it too high.
 
         References:
             Kornblith, Norouzi, Lee and Hinton (2019), Similarity of neural network representations revisited,

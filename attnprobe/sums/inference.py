@@ -48,10 +48,10 @@ class Estimate:
         return self.value - half, self.value + half
 
     def p(self, *, one_sided: bool = False) -> Floats:
-        """Test that each number is 0, or not above 0: P(|T| >= |x| / se) of Student's t.
+        """Test that each number is 0, or not above 0: p = P(|T| >= |x| / se) by Student's t.
 
-        An error of 0, as of differences that are the same everywhere, is sure: p is 1 where the number is 0,
-        and 0 elsewhere. It is NaN below two clusters.
+        If the error is 0 (all differences are equal), p is 1 for a number of 0, and 0 otherwise. With fewer
+        than two clusters, p is NaN.
 
         References:
             Student (1908), The probable error of a mean.
@@ -102,13 +102,13 @@ FEWEST_DOCUMENTS = 5
 
 
 def compare_groups(values: ArrayLike, errors: ArrayLike, documents: ArrayLike) -> tuple[Floats, Floats]:
-    """Test whether groups have one number in common, cell by cell.
+    """Test whether groups share one value, cell by cell.
 
     With x_g the number of group g, and w_g = 1 / se_g^2, Cochran's
 
         Q = sum_g w_g (x_g - m)^2,  m = sum_g w_g x_g / sum_g w_g
 
-    is about G - 1 where groups differ by chance alone. As errors are estimated from n_g documents, p is that
+    is about G - 1 if groups differ by chance alone. Since errors are estimated from n_g documents, p is that
     of Welch's F,
 
         F = Q / (G - 1) / (1 + 2 (G - 2) / (G^2 - 1) L),  L = sum_g (1 - w_g / sum w)^2 / (n_g - 1)
@@ -151,11 +151,10 @@ def compare_groups(values: ArrayLike, errors: ArrayLike, documents: ArrayLike) -
 
 
 def adjust(p: ArrayLike, correction: Correction = "holm") -> Floats:
-    """Adjust p values so that they can be read as if there had been one test.
+    """Adjust p values for the number of tests.
 
-    Holm's bounds the chance of a single false alarm among all heads, Benjamini and Hochberg's ("bh")
-    the share of false alarms among the heads that are called significant. Undefined p values stay
-    undefined and do not count.
+    Holm's method bounds the chance of any false alarm, Benjamini and Hochberg's ("bh") the share of false
+    alarms among significant results. Undefined p values stay undefined and do not count.
 
     References:
         Holm (1979), A simple sequentially rejective multiple test procedure.
@@ -187,15 +186,15 @@ _LEAST = 1e-15
 
 
 def sign_flip(differences: ArrayLike, *, one_sided: bool = True) -> float:
-    """Give the p value of the sign-flip test over documents: that the sum of differences is not above 0.
+    """Compute p of the sign-flip test over documents: the sum of differences is not above 0.
 
-    P(sum of s_c d_c >= sum of d_c), with each s_c = 1 or -1 alike, over all signs. Two-sided, it is twice
-    that of the side on which the sum lies. Of C documents, the least p is 2^-C.
+    p = P(sum of s_c d_c >= sum of d_c) over all equally likely signs s_c = 1 or -1. Two-sided, it is twice
+    that of the side on which the sum lies. With C documents, the least p is 2^-C.
 
-    Where all d are as large, such as answers that turned right or wrong, the sum is binomial, and this is
-    McNemar's exact test. Else its distribution is the inverse Fourier transform of the product of cos(w d_c);
-    whole numbers that add up to at most 65,536 are exact, others are rounded to such a part of the sum of
-    |d|, sums that may be equal but for it counting as equal; a p below 1e-15 is given as 1e-15.
+    If all |d| are equal, such as for answers that turned right or wrong, the sum is binomial, and this is
+    McNemar's exact test. Otherwise its distribution is the inverse Fourier transform of the product of cos(w
+    d_c). Whole numbers with a sum of |d| up to 65,536 are exact; others are rounded to that sum's 65,536th
+    part, and sums that may be equal before rounding count as equal. A p below 1e-15 is given as 1e-15.
 
     References:
         Fisher (1935), The design of experiments, section 21; McNemar (1947).

@@ -229,12 +229,12 @@ class CrossFit:
         return float(self.answers_of(self.scored.hits).sum() / self.scored.total)
 
     def draw(self, signs: Floats, *, tied: bool = False) -> Floats:
-        """Give the share of links, less what all are expected to find, as it might have come out, (draw,).
+        """Draw shares of links, less their expected values, under random signs of blocks, (draw,).
 
         With h_mb right answers of candidate m to the n_b links of block b, and a_m its share of all links, a
-        draw is made of s_b (h_mb - a_m n_b) - n_b d_m, with signs s_b, and d_m by how much m is behind the
-        best, and chooses anew for each fold. ``tied`` takes d_m to be 0 where it is less than three standard
-        errors of the difference: all of them may be equally good, which is where choosing adds most noise.
+        draw uses s_b (h_mb - a_m n_b) - n_b d_m, with signs s_b and d_m the distance of m from the best, and
+        chooses anew for each fold. ``tied`` sets d_m to 0 if it is less than three standard errors of the
+        difference: such candidates may be equally good, and choosing among these adds most noise.
 
         References:
             Wu (1986), Jackknife, bootstrap and other resampling methods, on errors by random signs.
@@ -284,7 +284,8 @@ class Difference:
         """The value with its standard error over blocks of documents; NaN below two of them.
 
         With C blocks that have links, it is sqrt(C / (C - 1)) times the standard deviation over ``DRAWS``
-        draws of signs, see ``CrossFit.draw``: where all choose the same, the error of a ratio over blocks.
+        draws of signs, see ``CrossFit.draw``. If all draws choose the same head, it is the error of a ratio
+        over blocks.
         """
         links = self.head.scored.number + (0 if self.baseline is None else self.baseline.scored.number)
         blocks, error = int((links > 0).sum()), np.nan
@@ -294,12 +295,12 @@ class Difference:
         return Estimate(np.array(self.value), np.array(error), np.array(blocks))
 
     def p(self, tests: int) -> float:
-        """Give the p value, one-sided, that the value is above 0: by signs over blocks of documents.
+        """Test whether the value is above 0, one-sided, by sign flips over blocks of documents.
 
-        With v the value, N links, and a draw d_s of the difference, it is P(d_s + v sum_b s_b n_b / N >= v):
-        the sign-flip test, in which heads and rules are chosen anew with each draw. A v of links is a whole
-        number, so that half a link less is asked for. Over C blocks, the least p is about 2^-C. ``tests``
-        such p values are adjusted together, see ``PermutationTest``.
+        With v the value, N links, and a draw d_s of the difference, p = P(d_s + v sum_b s_b n_b / N >= v): a
+        sign-flip test in which heads and rules are chosen anew in each draw. Since v N is a whole number of
+        links, half a link less is required. Over C blocks, the least p is about 2^-C. ``tests`` such p values
+        are adjusted together, see ``PermutationTest``.
 
         References:
             Canay, Romano and Shaikh (2017), Randomization tests under an approximate symmetry assumption.

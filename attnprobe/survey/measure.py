@@ -7,9 +7,7 @@ With ``--until``, documents are read in a random order until columns are precise
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from itertools import chain, count, islice
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -84,7 +82,7 @@ class Evaluator:
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch, in parts where it does not fit the memory, and sum up what the statistics say."""
-        return reduce(add, self.halving.run(batch, self._measure_part))
+        return self.halving.total(batch, self._measure_part)
 
     def _measure_part(self, part: Batch) -> Measurement:
         kinds = {one.name: one.sums for one in self.statistics if one.name not in self.constants}

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
-from operator import add
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -77,10 +76,10 @@ def pair_words(first: TokenAnnotation, second: TokenAnnotation) -> list[Unit]:
 
 
 def pool_words(maps: Tensor, words: Sequence[TokenSpan]) -> Tensor:
-    """Add up attention between tokens to attention between words.
+    """Sum attention between tokens into attention between words.
 
-    What goes to a word is the sum over its tokens, what goes from it their mean (Clark et al. 2019, section
-    4.1). What goes to no word, such as a special token, is one more key, so that rows still sum to 1.
+    Attention to a word is the sum over its tokens, attention from a word their mean (Clark et al. 2019,
+    section 4.1). All tokens outside words, such as special tokens, are one more key, so rows still sum to 1.
 
     ``maps`` are (head, query, key); the result is (head, word, word + 1).
     """
@@ -127,11 +126,11 @@ def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader,
 def compare_maps(
     shared: SharedHeads, ours: ByKind, theirs: ByKind, units: Units = None, *, pairs: bool
 ) -> Values:
-    """For every query that counts, give the Jensen-Shannon divergence of what two heads attend to.
+    """Compute the Jensen-Shannon divergence of two heads' rows of attention for every counted query.
 
-    A head's number is the mean over the queries of a sequence, in nats, from 0 to ln 2. Both heads have the
-    same queries and the same keys. With ``pairs``, every head is compared with every other, not only with
-    that of its number; with ``units``, over the words that both see.
+    The value of a head is the mean over the queries of a sequence, in nats, from 0 to ln 2. Both heads have
+    the same queries and keys. With ``pairs``, every head is compared with every other, not only with that of
+    its number; with ``units``, over the words that both models see.
 
     Returns:
         (sequence, layer, head) of the first model, and for each kind (sequence, head, other head). NaN for
@@ -258,7 +257,7 @@ class PairEvaluator:
 
     def measurement(self, batch: Batch) -> Measurement:
         """Run a batch with both models, and sum up what is found."""
-        return reduce(add, self.sides[0].halving.run(batch, self._measure_part))
+        return self.sides[0].halving.total(batch, self._measure_part)
 
     def _measure_part(self, batch: Batch) -> Measurement:
         theirs, units = self.read_second(batch)

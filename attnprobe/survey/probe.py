@@ -6,8 +6,7 @@ One pass keeps attention between words; probes are fitted to it, and compared wi
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from operator import add
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +19,7 @@ from attnprobe.corpus.batch import Batch
 from attnprobe.errors import DataError, UsageError
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.corpus import Corpus, record_provenance
+from attnprobe.run.corpus import Corpus, label_heads, record_provenance
 from attnprobe.run.examples import Documents
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run, open_run
@@ -91,9 +90,7 @@ def probe_checkpoint(
                 f"All links of {dataset} are of one document, and a probe is fitted to some documents and "
                 "scored on others; give more documents."
             )
-        labels = Labels(
-            checkpoint.name, dataset, {**record, **facts}, architecture.places, removed=architecture.removed
-        )
+        labels = label_heads(checkpoint, architecture, dataset, {**record, **facts})
         heads = [(layer, head) for layer, head in np.argwhere(architecture.kept).tolist()]
         same, _, certain = np.sum([batch.left_out for batch in data.corpus.batches], 0).tolist()
         left_out = {"both ends of the link have the same tokens": same, "every candidate is right": certain}
@@ -131,7 +128,7 @@ def _read_words(
         return run.total(
             "reading words",
             corpus.batches,
-            lambda batch: reduce(add, evaluator.halving.run(batch, read)),
+            lambda batch: evaluator.halving.total(batch, read),
             AskedCorpus.from_arrays,
             workers=corpus.workers,
             thread_context=evaluator.thread_context,
@@ -189,19 +186,19 @@ class ProbeData:
         return np.ones(len(self), np.bool_)
 
     def fit(self, questions: Bools) -> Floats:
-        """Fit a probe to some of the questions (question,), and give its weights.
+        """Fit a probe to chosen questions (question,), and return its weights.
 
-        They are (feature,) of attention divided by its spread, by heads from who is asked, then by heads to
-        it. Minimises, over all weights w,
+        Weights (feature,) are for attention divided by its standard deviation: heads from the query word
+        first, then heads to it. The fit minimises, over all weights w,
 
             - sum over questions of mean ln p(right answer) + lambda / 2 |w|^2
 
-        which is convex, with candidate j for asker i scored by
+        which is convex. Candidate j for query word i has the score
 
             s_ij = sum_h (u_h a_h[i, j] + v_h a_h[j, i]),    p(j | i) = exp s_ij / sum over candidates
 
-        With one right answer, the mean is ln p of that one. At w = 0, a question says as much of a weight as
-        lambda = 1 does, so that the penalty counts as much as lambda questions.
+        With one right answer, the mean is its ln p. At w = 0, a question informs a weight as much as lambda =
+        1, so the penalty counts as much as lambda questions.
         """
         from scipy.optimize import minimize  # takes a while to import
 
@@ -242,7 +239,7 @@ class ProbeData:
             yield from batch.read(np.flatnonzero(which), precision)
 
     def cross_fit(self, folds: int) -> tuple[Bools, Ints]:
-        """Answer each fold of documents by a probe fitted to the others; give right answers, and folds."""
+        """Answer each fold of documents by a probe fitted to the others; return right answers and folds."""
         fold = self.document % folds
         hit = self.every
         for left_out in range(folds):
@@ -301,11 +298,11 @@ _COLUMNS = [
 def tabulate_labels(
     data: ProbeData, answers: tuple[Bools, Ints], task: LinkTask, labels: Labels, heads: Heads, notes: Notes
 ) -> HeadTable:
-    """Tabulate each label: what the probe finds of it, the best head, and the best rule.
+    """Tabulate the accuracy of the probe, the best head and the best rule for each label.
 
-    Probe and head are scored on other documents than they are chosen on. The rule is the best over all links,
-    and at least chance where candidates are named, so that ``baseline`` is rather too high than too low.
-    There is no row of all links where labels were named, or where the only one says the same.
+    Probe and head are scored on other documents than those they are chosen on. The rule is the best over all
+    links, and at least chance if candidates are named, so ``baseline`` is too high if anything. There is no
+    row of all links if labels were named, or if there is only one label.
     """
     (hit, fold), entries = answers, data.entries
     request = labels.provenance.get("asked", {})
@@ -351,10 +348,10 @@ def tabulate_labels(
 def tabulate_heads(
     data: ProbeData, probe: Floats, task: LinkTask, labels: Labels, heads: Heads, notes: Notes
 ) -> HeadTable:
-    """Tabulate the weights of a probe that is fitted to all links, a row for each head and direction.
+    """Tabulate the weights of a probe fitted to all links, a row for each head and direction.
 
-    ``weight`` is that of attention as it is: u of heads from who is asked, v of heads to it. ``share`` is
-    |weight| times the spread of that attention over candidates, divided by the sum of these over all rows.
+    ``weight`` is for unscaled attention: u from the query word, v to it. ``share`` is |weight| times the
+    standard deviation of that attention over candidates, divided by the sum of these over all rows.
     """
     count = len(heads)
     order = [way * count + number for number in range(count) for way in (0, 1)]

@@ -109,7 +109,7 @@ def _check_path(output: Path, overwrite: bool) -> Path:
     return path
 
 
-def check_apart(output: Path, reads: Iterable[Path], *, standard_input: bool = False) -> None:
+def check_not_read(output: Path, reads: Iterable[Path], *, standard_input: bool = False) -> None:
     """Refuse to write a table over anything that the same command reads, standard input included.
 
     In folders that are read, an earlier table of ours may be replaced. What is not there is passed over.
@@ -124,7 +124,7 @@ def check_apart(output: Path, reads: Iterable[Path], *, standard_input: bool = F
             raise UsageError(f"-o would write over {written}, which is standard input: {_OTHER}")
 
 
-def check_apart_from_state(output: Path, state: Path) -> None:
+def check_not_state(output: Path, state: Path) -> None:
     """Refuse to write a table where the state of the run is kept, or that of one of several processes."""
     for written in _resolve(output):
         rank = written.name.removeprefix(f"{state.name}.")
@@ -159,7 +159,7 @@ class Saveable(ABC):
     endings: ClassVar[Sequence[str]]  # of the names of its files
 
     @abstractmethod
-    def rendered(self, format: str) -> bytes:
+    def render(self, format: str) -> bytes:
         """Give it as bytes of a format, one of ``endings``."""
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
@@ -168,5 +168,5 @@ class Saveable(ABC):
         The file appears whole or not at all; one that exists is only replaced with ``overwrite``.
         """
         file = check_free_file(Path(path), self.endings, overwrite)
-        write_together({file: self.rendered(find_format(file, self.endings))})
+        write_together({file: self.render(find_format(file, self.endings))})
         return file

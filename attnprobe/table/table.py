@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from attnprobe.table.destination import Destination, Saveable, check_file
 from attnprobe.table.formats import FORMATS, Sheet, check_installed
 from attnprobe.table.formats.json import write_description
 from attnprobe.table.kinds import KINDS, find_kind
+from attnprobe.table.naming import name_nearest
 from attnprobe.table.reading import read_parts
 
 if TYPE_CHECKING:
@@ -125,9 +125,8 @@ class HeadTable:
         """Take some columns, with their errors and what names the rows; and the first rows."""
         for name in only or ():
             if name not in self.data:
-                near = get_close_matches(name, self.data, 1)
-                nearest = f"; the nearest is {clean(near[0])}" if near else ""
-                raise UsageError(f"--only {clean(name)}: the table has no such column{nearest}.")
+                near = name_nearest(name, self.data)
+                raise UsageError(f"--only {clean(name)}: the table has no such column{near}.")
         kept = list(self.columns)
         if only is not None:
             wanted = {*only, *(f"{name}_se" for name in only)}

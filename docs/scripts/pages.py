@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -35,17 +36,36 @@ def statistics() -> str:
     """Define every number about where heads look, from the docstrings of the statistics."""
     from attnprobe.statistics.registry import all_statistics, families
 
-    lines = [line for family in families() for line in _family(family, all_statistics().values())]
+    lines, defined = [], {}
+    for family in families():
+        lines.append(f"### {family.name}: {family.title}\n")
+        for name, definition in _definitions().items():
+            statistic = all_statistics()[name]
+            if statistic.family == family:
+                lines.append(f"#### `{name}`\n")
+                lines.append(f"*{statistic.title}* · unit: {statistic.unit} · {_ROWS[statistic.rows]}\n")
+                lines.append(f"{_refer(definition, defined)}\n")
+                defined[name] = definition
     return "\n".join(lines)
 
 
-def _family(family: Any, statistics: Iterable[Any]) -> Iterator[str]:
-    yield f"### {family.name}: {family.title}\n"
-    for statistic in statistics:
-        if statistic.family == family:
-            yield f"#### `{statistic.name}`\n"
-            yield f"*{statistic.title}* · unit: {statistic.unit} · {_ROWS[statistic.rows]}\n"
-            yield f"{prose(statistic.definition)}\n"
+@cache
+def _definitions() -> dict[str, str]:
+    from attnprobe.statistics.registry import all_statistics
+
+    return {name: prose(statistic.definition) for name, statistic in all_statistics().items()}
+
+
+def _refer(definition: str, defined: Mapping[str, str]) -> str:
+    """Name the statistic before whose whole definition is a part of this one, in place of that part."""
+    paragraphs = definition.split("\n\n")
+    parts = {name: text.split("\n\n") for name, text in defined.items()}
+    bases = [name for name, part in parts.items() if {*part} <= {*paragraphs}]
+    if not bases:
+        return definition
+    base = max(bases, key=lambda name: len(parts[name]))
+    rest = [paragraph for paragraph in paragraphs if paragraph not in parts[base]]
+    return "\n\n".join([f"As [`{base}`](#{base}){', and:' if rest else '.'}", *rest])
 
 
 def interventions() -> str:
@@ -72,8 +92,7 @@ def _by_column(commands: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     for command, columns in commands.items():
         yield f"### {command}\n"
         for names, home in columns.items():
-            heading = re.sub(r"(?<![\w-])[\w-]+(?=,|$)", r"`\g<0>`", names)
-            yield f"#### {heading}\n\n{prose(inspect.getdoc(_at(home)) or '')}\n"
+            yield f"#### {names}\n\n{_refer(prose(inspect.getdoc(_at(home)) or ''), _definitions())}\n"
 
 
 def objectives() -> str:
@@ -166,7 +185,7 @@ def commands() -> str:
     command = get_command(make_app(everything=True))
     page = get_docs_for_click(obj=command, ctx=typer.Context(command), name="attnprobe")
     page = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, page)
-    page = re.sub(r"(?m)^(Columns.*:)\n((?:  .*\n)+)", r"\n\1\n\n```text\n\2```\n\n", page)
+    page = re.sub(r"(?m)^(\w.*:)\n((?:  .*\n)+)", r"\1\n\n```text\n\2```\n\n", page)
     page = page.replace("```console\n", "```text\n")  # which says how it is used, and is no example
     page = page.partition("## `attnprobe census`")[2]
     return "## `attnprobe census`" + re.sub(r"(?m)^\* `(?:-h, )?--help`.*\n", "", page)
@@ -178,12 +197,14 @@ def _as_code(examples: re.Match[str]) -> str:
 
 
 def functions() -> str:
-    """Document the function of every command, with the keywords that it alone has."""
+    """Document the function of every command; a keyword that a function before has, too, refers to it."""
     from attnprobe.commands import COMMANDS
 
-    lines = []
+    lines: list[str] = []
+    explained: dict[str, str] = {}
     for name, command in COMMANDS.items():
         about, _, more = command.documentation.partition("\n\nArgs:\n")
+        about, columns, _ = about.partition("\n\nColumns")
         used = [
             group
             for group, members in _groups().items()
@@ -194,11 +215,15 @@ def functions() -> str:
         named = ", ".join(f"[{group.__name__}](#{group.__name__.lower()})" for group in used)
         lines += [
             f"### attnprobe.{name}",
-            prose(about),
-            special,
+            prose(re.sub(r"(?m)^(?=  )", "    ", about).replace(":\n      ", ":\n\n      ")),
+            f"Columns: see [`attnprobe {name}`](commands.md#attnprobe-{name})." if columns else "",
+            "\n".join(explained.get(line, line) for line in special.splitlines()),
             f"Shared keywords: {named}." if named else "",
         ]
         lines += [_as_list(more.partition("\n\n")[2])]
+        for line in special.splitlines():
+            keyword = line.partition(":")[0]
+            explained.setdefault(line, f"{keyword}: see [attnprobe.{name}](#attnprobe{name}).")
     return "\n\n".join(line for line in lines if line)
 
 

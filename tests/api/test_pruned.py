@@ -12,6 +12,7 @@ import torch
 from transformers import BertForSequenceClassification
 
 import attnprobe
+from attnprobe.errors import AttnprobeError
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.pruning import RECORD, load_pruned, save_pruned
 from attnprobe.model.removing import remove_heads
@@ -102,6 +103,8 @@ class TestInterventions:
     def test_prune_again(self, folders: dict[str, str], tmp_path: Path):
         """It goes on where the folder ends, and keeps the record of what went before."""
         options: Any = {"random_orders": 1, "step": 0.2}
+        with pytest.raises(AttnprobeError, match="add --physical"):
+            attnprobe.prune(folders["physical"], TEXTS, LABELS, save=tmp_path / "no", share=0.4, **options)
         table = attnprobe.prune(
             folders["physical"], TEXTS, LABELS, save=tmp_path / "again", share=0.4, physical=True, **options
         )

@@ -15,14 +15,13 @@ from attnprobe.corpus.tokens import Reading
 from attnprobe.intervention.gradient import gradient_importance, head_relevance
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.pruning.orders import mask_heads, order_at_random
-from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData, TaskModel
-from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
+from attnprobe.intervention.trials import keep_each_head, mask_each_head, run_trials
 from attnprobe.model.check.gates import Gating
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.removing import remove_heads
 from attnprobe.run.corpus import Corpus
-from attnprobe.run.passes import Run, Workers
+from attnprobe.run.passes import Run
 
 MINILM_CASE = Case("MiniLM-L6, 128 tokens", MINILM, 8, 128)
 
@@ -49,7 +48,7 @@ def _backward(
 def ablation_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare one trial a head with as many bare forward passes."""
     data = set_up(MINILM_CASE)
-    for name, cuts in (("ablation", cut_single_heads), ("keep-one", keep_single_heads)):
+    for name, cuts in (("ablation", mask_each_head), ("keep-one", keep_each_head)):
         trials = cuts(*data.model.shape)
         run = partial(run_trials, data, trials, ["accuracy"])
         ratios = [ratio / len(trials) for ratio in paired_ratios(_bare(data), run, 1 if quick else 5)]
@@ -71,11 +70,9 @@ def set_up(case: Case) -> TaskData:
     batch = random_batch(case.sequences, case.length)
     classifier: Any = BertForSequenceClassification(case.shape.model().config).eval().requires_grad_(False)
     checkpoint = Checkpoint("random", classifier, word_tokenizer(["a b"]))
-    model = TaskModel(
-        checkpoint, case.shape.architecture(), Gating(True, ""), "classification", TaskOptions()
-    )
+    model = TaskModel(checkpoint, case.shape.architecture(), Gating(True, ""), "classification")
     corpus = Corpus(batch.corpus, Reading(), len(batch), 0)
-    return TaskData(model, corpus, Classification(checkpoint, corpus), Run(), Workers())
+    return TaskData(model, corpus, Classification(checkpoint, corpus), Run())
 
 
 def _batch(data: TaskData) -> Batch:

@@ -28,14 +28,13 @@ from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.objectives.contrast import ClassContrast
 from attnprobe.intervention.patching.passes import PatchPlan, patch_pairs
-from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskData, TaskModel
-from attnprobe.intervention.trials import cut_single_heads, run_trials
+from attnprobe.intervention.trials import mask_each_head, run_trials
 from attnprobe.model.check.gates import Gating
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.contrasts import Readout
-from attnprobe.run.corpus import BATCH_TOKENS_ACCELERATOR, BATCH_TOKENS_CPU, Corpus
-from attnprobe.run.passes import Run, Workers
+from attnprobe.run.corpus import BATCH_TOKENS_ACCELERATOR, Corpus
+from attnprobe.run.passes import Run
 from attnprobe.statistics import Statistic, census_statistics, select_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
 from attnprobe.statistics.links import SYNTAX
@@ -138,15 +137,14 @@ def _intervene(course: Course, *, repetitions: int) -> Iterator[Figure]:
         course.shape.architecture(),
         Gating(True, ""),
         "classification",
-        TaskOptions(),
     )
-    texts = course.draw(256 if DEVICE.type == "cpu" else 8 * BATCH_TOKENS_CPU, pairs=True)
+    texts = course.draw(256 if DEVICE.type == "cpu" else BATCH_TOKENS_ACCELERATOR // 2, pairs=True)
     corpus = Corpus(texts, Reading(), len(texts.documents), 0)
-    data = TaskData(task, corpus, Classification(task.checkpoint, corpus), Run(), Workers())
+    data = TaskData(task, corpus, Classification(task.checkpoint, corpus), Run())
     readouts = [Readout(answer=0, other=1)] * len(texts.documents)
-    contrast = TaskData(task, corpus, ClassContrast(task.checkpoint, readouts, []), Run(), Workers())
+    contrast = TaskData(task, corpus, ClassContrast(task.checkpoint, readouts, []), Run())
     batches, padded, heads = list(texts), pad(texts), course.shape.heads
-    trials = cut_single_heads(*task.shape)
+    trials = mask_each_head(*task.shape)
 
     def bare() -> None:
         for batch in batches:

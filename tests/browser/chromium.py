@@ -25,7 +25,7 @@ class Visit:
     Attributes:
         page: The page itself, a ``playwright.sync_api.Page``.
         address: Its address.
-        console: What was written to the console, whatever its level; what a policy forbids is said there.
+        console: What was written to the console, whatever its level; with what a policy forbids.
         errors: Errors that no script caught.
         requests: Addresses asked for, other than the page itself.
         dialogs: Messages of ``alert`` and the like.
@@ -43,18 +43,18 @@ class Visit:
     def assert_silent(self) -> None:
         """Fail unless nothing was logged, nothing failed, nothing was asked for and nothing popped up."""
         self.page.wait_for_timeout(50)  # what a handler has just been told
-        heard = {
-            name: found
+        noise = {
+            name: content
             for name in ("console", "errors", "requests", "dialogs", "opened")
-            if (found := getattr(self, name))
+            if (content := getattr(self, name))
         }
-        assert not heard, heard
+        assert not noise, noise
 
 
 def chromium_path(playwright: Any) -> str | None:
     """Find a Chromium: playwright's own, or one of the system."""
-    own = playwright.chromium.executable_path
-    return own if Path(own).exists() else next(filter(None, map(shutil.which, NAMES)), None)
+    bundled = playwright.chromium.executable_path
+    return bundled if Path(bundled).exists() else next(filter(None, map(shutil.which, NAMES)), None)
 
 
 @pytest.fixture(scope="module")  # for longer, playwright's event loop would be in the way of other tests
@@ -107,7 +107,7 @@ def _note(address: str, seen: Visit) -> None:
 def drawn(page, **expected):
     """Wait until what is chosen is drawn."""
     page.wait_for_function(
-        "expected => { const found = document.documentElement.dataset.drawn;"
-        " return found && Object.entries(expected).every(([k, v]) => JSON.parse(found)[k] === v); }",
+        "expected => { const drawn = document.documentElement.dataset.drawn;"
+        " return drawn && Object.entries(expected).every(([k, v]) => JSON.parse(drawn)[k] === v); }",
         arg=expected,
     )

@@ -24,7 +24,7 @@ def opened(visit, saved, tmp_path):
         view = attnprobe.view(saved(name), TEXT, alignment=LINE, **GIVEN[name])
         seen = visit(view.save(tmp_path / "view.html", overwrite=True), **options)
         drawn(seen.page)
-        return seen, next(one for one in view.seen.maps if one.alignment is not None)
+        return seen, next(one for one in view.sequence.maps if one.alignment is not None)
 
     return open_page
 
@@ -38,18 +38,18 @@ def find_by_loops(maps, layer, head):
     """Find what a head hits: {(row, column): (asker, answer, sure, hit)} by words, as the page shows them."""
     sides = maps.queries.word_labels, maps.keys.word_labels
     rows = group_tokens(maps.rows[layer, head].astype(float), maps.queries.words, maps.keys.words)
-    text, target, found = TEXT.split(), TARGET.split(), {}
+    text, target, shown = TEXT.split(), TARGET.split(), {}
     ways = [(target, text, True)]
     if maps.queries is maps.keys:
         ways.append((text, target, False))
-    for asking, answering, turned in ways:
+    for asking, answering, is_reversed in ways:
         places = [sides[1].index(word) for word in answering]
         for link in SURE | POSSIBLE:
-            a, b = link[::-1] if turned else link
+            a, b = link[::-1] if is_reversed else link
             row = sides[0].index(asking[a])
             hit = max(range(len(places)), key=lambda one: rows[row, places[one]]) == b
-            found[row, places[b]] = (asking[a], answering[b], link in SURE, hit)
-    return found
+            shown[row, places[b]] = (asking[a], answering[b], link in SURE, hit)
+    return shown
 
 
 def name_kind(sure, hit):
@@ -65,20 +65,20 @@ def test_words_and_squares_of_every_head_are_what_loops_find(opened, name):
     cell = canvas["width"] / len(maps.keys.word_labels)
     for layer, head in np.ndindex(2, 3):
         choose(page, layer, head)
-        expected, found = find_by_loops(maps, layer, head), {}
+        expected, shown = find_by_loops(maps, layer, head), {}
         for mark in page.locator(".map .gold").all():
             box = mark.bounding_box()
             row = int((box["y"] + box["height"] / 2 - canvas["y"]) / cell)
             column = int((box["x"] + box["width"] / 2 - canvas["x"]) / cell)
             dashed = mark.get_attribute("stroke-dasharray") != "none"
-            found[row, column] = (not dashed, float(mark.get_attribute("stroke-width")) > 2)
-        assert found == {place: kind for place, (_, _, *kind) in expected.items() for kind in [tuple(kind)]}
+            shown[row, column] = (not dashed, float(mark.get_attribute("stroke-width")) > 2)
+        assert shown == {place: kind for place, (_, _, *kind) in expected.items() for kind in [tuple(kind)]}
         there = {name_kind(sure, hit) for _, _, sure, hit in expected.values()}
         assert page.locator("#legend li").all_inner_texts() == [one for one in ORDER if one in there]
-        said = page.text_content("#links-said")
+        sentences = page.text_content("#links-said")
         for asker, answer, sure, hit in expected.values():
-            assert f"{name_kind(sure, hit)}: \u201c{asker}\u201d to \u201c{answer}\u201d" in said
-        assert said.count(" to \u201c") == len(expected)
+            assert f"{name_kind(sure, hit)}: \u201c{asker}\u201d to \u201c{answer}\u201d" in sentences
+        assert sentences.count(" to \u201c") == len(expected)
         kinds |= there
         hits = [way.hits[layer, head] for way in maps.alignment.ways]
         by_text = [
@@ -113,11 +113,11 @@ def test_cells_tables_and_bands_say_which_link_it_is(opened):
     page.check("input[name=draw][value=lines]")
     drawn(page, draw="lines")
     bands = page.locator("#drawing path[stroke='#d95f0e']").all()
-    found = [
+    shown = [
         (one.get_attribute("stroke-dasharray") == "none", float(one.get_attribute("stroke-width")) > 6)
         for one in bands
     ]
-    assert sorted(found) == sorted((sure, hit) for *_, sure, hit in expected.values())
+    assert sorted(shown) == sorted((sure, hit) for *_, sure, hit in expected.values())
     page.check("input[name=kind][value='0']")
     drawn(page, kind=0)
     assert page.is_hidden("#gold")

@@ -99,13 +99,13 @@ def test_a_sentence_shows_where_a_head_looks(opened, made):
     page = seen.page
     page.select_option("#choose", "7")
     chosen(page, 7)
-    first, maps = page.locator(".sentence").first, made.contents.seen[0].maps[0]
+    first, maps = page.locator(".sentence").first, made.contents.sentences[0].maps[0]
     first.locator(".from button").nth(1).click()
     row = maps.rows[1, 3, 1]
-    said = first.locator(".readout").inner_text()
+    readout = first.locator(".readout").inner_text()
     best = int(row.argmax())
-    assert said.startswith(f"{maps.queries.labels[1]} looks at {maps.keys.labels[best]} ")
-    assert float(said.split()[4].rstrip(",.")) == pytest.approx(row[best], abs=6e-3)
+    assert readout.startswith(f"{maps.queries.labels[1]} looks at {maps.keys.labels[best]} ")
+    assert float(readout.split()[4].rstrip(",.")) == pytest.approx(row[best], abs=6e-3)
     assert first.locator("path").count() == (row.round(4) >= 0.02).sum()
     seen.assert_silent()
 
@@ -144,9 +144,9 @@ def test_everyone_can_read_it(opened, made, width):
     # Of a page in the dark nothing else is other than its colours.
     for scheme, options, least in (("light", {}, 20), ("dark", {"runOnly": ["color-contrast"]}, 0)):
         page.emulate_media(color_scheme=scheme)
-        found = axe.Axe().run(page, options=options)
-        assert [(scheme, one["id"], one["nodes"][0]["html"]) for one in found["violations"]] == []
-        assert len(found["passes"]) > least
+        report = axe.Axe().run(page, options=options)
+        assert [(scheme, one["id"], one["nodes"][0]["html"]) for one in report["violations"]] == []
+        assert len(report["passes"]) > least
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     seen.assert_silent()
 

@@ -43,11 +43,11 @@ def choose(page, layer, head):
 def numbers(page, query, keys):
     """Read what a token looks at off the page: (key,)."""
     page.select_option("#from", str(query))
-    found = np.zeros(keys)
+    shares = np.zeros(keys)
     for row in page.locator("#ranking tbody tr").all_inner_texts():
         place, *_, share = re.split(r"\t", row)
-        found[int(place) - 1] = float(share)
-    return found
+        shares[int(place) - 1] = float(share)
+    return shares
 
 
 def test_the_page_shows_the_numbers_of_every_head(opened, saved):
@@ -58,14 +58,14 @@ def test_the_page_shows_the_numbers_of_every_head(opened, saved):
     for layer in range(3):
         for head in range(5):
             choose(seen.page, layer, head)
-            expected = rows[layer, head] if head < 4 else view.seen.maps[0].rolled[layer]
+            expected = rows[layer, head] if head < 4 else view.sequence.maps[0].rolled[layer]
             for query in range(length):
                 np.testing.assert_allclose(numbers(seen.page, query, length), expected[query], atol=5.1e-5)
     assert seen.page.inner_text("#title") == "Rollout up to layer 2"
     seen.page.check("#words")
     drawn(seen.page, words=True)
     choose(seen.page, 1, 2)
-    words = view.seen.maps[0].queries.words
+    words = view.sequence.maps[0].queries.words
     expected = group_tokens(rows[1, 2], words, words)
     for query in range(len(expected)):
         np.testing.assert_allclose(numbers(seen.page, query, len(expected)), expected[query], atol=1e-3)
@@ -108,9 +108,9 @@ def test_lines_hover_and_choice(opened, saved):
     box = page.locator("#drawing svg .frame").bounding_box()
     cell = box["width"] / len(rows)
     page.mouse.move(box["x"] + cell * 3.5, box["y"] + cell * 1.5)
-    said = page.inner_text("#readout").replace("\u2068", "").replace("\u2069", "")
+    readout = page.inner_text("#readout").replace("\u2068", "").replace("\u2069", "")
     labels = view.tokens["encoder"][0]
-    assert said == f"{labels[1]} → {labels[3]}: {rows[1, 3]:.4f}"
+    assert readout == f"{labels[1]} → {labels[3]}: {rows[1, 3]:.4f}"
     seen.assert_silent()
 
 

@@ -41,7 +41,11 @@ def data(tmp_path, monkeypatch):
     Path("in.csv").write_text("body,title\nthe dog ran,a\nshe came late,b\n")
     Path("in.txt").write_text("the dog ran\n")
     Path("blank.txt").write_text("\n\n")
+    Path("in.json").write_text('{"body": "the dog ran"}')
+    Path("in.conllu").write_text("1\tdog\n")
     Path("no_model").mkdir()
+    Path("pictures").mkdir()
+    Path("pictures/dog.png").write_bytes(b"dog")
     Path("notes.txt").write_text("no state\n")
     columns = [Column("model", role="key"), Column("layer", role="key"), Column("head", role="key")]
     for number in (1, 2):
@@ -75,6 +79,21 @@ REFUSED = {
     "entropy demo -d in.csv --text-column text": "in.csv has no column 'text'",
     "census demo -d in.csv --text-column body --label-column goal": "in.csv has no column 'goal'",
     "special demo -d in.csv --text-column body --target-column goal": "in.csv has no column 'goal'",
+    "importance demo -d in.conllu --label-column goal": "in.conllu is CoNLL-U; --label-column takes",
+    "census demo -d pictures --label-column goal": "pictures has no metadata.csv that could hold",
+    "entropy demo -d in.json": "in.json holds neither an array nor an object with just one array",
+    "syntax demo -d no_model": "no_model is a folder; give one file of it",
+    "syntax demo --trees --relations nsubj": "--trees is about whole trees",
+    "syntax demo --trees --folds 3": "--trees chooses no heads",
+    "syntax demo --by head --folds 3": "--folds is about the best heads",
+    "links demo --metric aer --labels name": "--metric aer scores whole alignments",
+    "links demo --metric aer --control links": "--metric aer has no control",
+    "roles demo --name atom-map": "--name says what roles by links are called",
+    "induction demo --prompt query": "Random tokens have no prompt",
+    "dynamics demo demo --steps 1": "There are 2 checkpoints, but 1 --steps",
+    "report demo -o page.html --sections sentences": "A report needs a section with numbers",
+    "plot heads1.csv -o heads.svg --columns 1 --width 300": "leave one out",
+    "plot heads1.csv -o heads.svg --kind scatter --only importance": "a scatter takes two measures",
     "positional demo -d blank.txt": "blank.txt holds no text",
     "distance demo --all-pairs --by head": "--all-pairs gives one row per pair",
     "rare demo --resume notes.txt": "notes.txt is no state of attnprobe",
@@ -89,6 +108,7 @@ REFUSED = {
     "importance demo --nodes 3": "--nodes is for --method ig",
     "ablate demo --draws 8": "--draws is for --with resample",
     "importance demo --method ig --nodes 0": "--nodes must be at least 1",
+    "patch demo -d in.txt": "in.txt holds texts, not pairs of them",
     "prune demo --by gradient-signed": "gradient-signed has a sign",
     "prune demo --by gradient,fisher": "There is no criterion 'gradient,fisher'",
     "prune demo --step 2": "--step must be at most 1",
@@ -101,6 +121,9 @@ REFUSED = {
     "prune demo --save in.txt --share 0.5": "in.txt can't be written (not a directory)",
     "correlate demo --in-domain in.txt --out-domain gone.txt": "there is no file gone.txt",
     "correlate demo --in-domain in.txt --out-domain in.csv --text-column x": "leave out --text-column",
+    "correlate demo --in-domain in.txt --out-domain in.txt --column same": "--column is for tables",
+    "correlate demo --in-domain in.txt --out-domain in.txt --across-models": "--across-models is for tables",
+    "correlate demo --in-domain in.txt --out-domain in.txt --metric accuracy": "--metric is for --measure",
     "correlate --in-domain heads1.csv --out-domain heads2.csv": "heads1.csv is about m1 and heads2",
     "correlate --in-domain heads1.csv --out-domain gone.csv": "There is no file gone.csv",
     "correlate --in-domain heads1.csv --out-domain in.csv": "in.csv has no columns layer and head",

@@ -23,7 +23,7 @@ def test_a_picture_is_that_of_the_function(heads, capsys):
     assert run(["plot", "heads.csv", "-o", "heads.svg", *words]) == 0
     assert capsys.readouterr().err == "attnprobe: wrote heads.svg\n"
     given = attnprobe.plot("heads.csv", theme="dark", only="previous", width=400, title="mine", kind="depth")
-    assert (heads / "heads.svg").read_bytes() == given.rendered("svg")
+    assert (heads / "heads.svg").read_bytes() == given.render("svg")
 
 
 def test_a_pipe_gets_svg(heads, monkeypatch):

@@ -58,6 +58,8 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
     words = ["view", saved("t5"), TEXT, "--attention", "decoder", "--layer", 1, "--rollout"]
     assert invoke(*words, "-o", tmp_path / "rolled.svg")[0] == 0
     assert "Rollout up to decoder layer 1" in texts(tmp_path / "rolled.svg")
+    words[4] = "cross"
+    assert "Cross-attention has no rollout" in invoke(*words, "-o", tmp_path / "none.svg")[2]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,9 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
         ([" ", "-o", "view.html"], "The text is blank"),
         ([TEXT, "--head", "1", "-o", "view.html"], "--head needs the --layer"),
         ([TEXT, "--layer", "1", "-o", "view.html"], "--layer needs a --head; or --rollout"),
+        ([TEXT, "--layer", "1", "--head", "0", "--role", "x", "-o", "view.html"], "--role names a head, and"),
+        ([TEXT, "--target", TEXT, "--alignment", " ", "-o", "view.html"], "The alignment is blank"),
+        (["dog.png", "--target", TEXT, "-o", "view.html"], "The file of image has no second text"),
         ([TEXT, "--theme", "dark", "-o", "view.html"], "leave out --theme, or write an .svg, .png or .pdf"),
         ([TEXT, "--layer", "7", "--head", "0", "-o", "view.html"], "layers of the encoder are 0, 1, 2"),
         ([TEXT, "--layer", "1", "--head", "4", "-o", "view.html"], "no head 4; a layer has heads 0 to 3"),
@@ -77,9 +82,10 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
 )  # fmt: skip
 def test_refusals(refused, saved, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
-    Path("taken.html").write_text("mine")
+    for name in ("taken.html", "dog.png"):
+        Path(name).write_text("mine")
     assert said in refused("view", saved("bert"), *words)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["taken.html"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dog.png", "taken.html"]
     assert Path("taken.html").read_text() == "mine"
 
 

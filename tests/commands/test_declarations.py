@@ -53,3 +53,24 @@ def test_bounds_and_names(given, sentence):
 def test_defaults_reach_the_body():
     assert sample() == ("a", {"number": None, "folds": 5, "quiet": False})
     assert sample("b", quiet=True) == ("b", {"number": None, "folds": 5, "quiet": True})
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "sentence"),
+    [
+        ("entropy", {"texts": 3}, "not int"),
+        ("importance", {"texts": ["a", "b"], "labels": ["c"]}, "There are 2 texts, but 1 labels"),
+        ("importance", {"texts": [("a", "\u200b")], "labels": [1], "objective": "similarity"},
+         "There are no pairs that could be scored"),
+        ("importance", {"texts": [("a", "b")], "labels": [1], "objective": "triplet"}, "negative 1 is no"),
+        ("entropy", {"texts": ["a"], "device": "cpu", "device_map": "auto"}, "leave out --device cpu"),
+        ("links", {"texts": [{"links": []}]}, "text 0 has no text"),
+        ("links", {"texts": [("a", "b")], "alignments": [3]}, "Alignments are strings"),
+        ("compare", {"model": ["demo", "demo"], "tokenizers": ["a"]}, "There are 2 models, but 1 tokenizers"),
+        ("dynamics", {"model": ["demo"] * 2, "steps": [0, 1], "texts": ["a"], "labels": [1],
+                      "measure": "entropy"}, "labels are for importance and prune"),
+    ],
+)  # fmt: skip
+def test_what_python_alone_can_ask(name, given, sentence):
+    with pytest.raises(AttnprobeError, match=sentence):
+        getattr(attnprobe, name)(**{"model": "demo"} | given)

@@ -16,16 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from attnprobe.corpus.coreference import REACH, Mention, link_antecedent, link_mentions
 from attnprobe.corpus.document import Annotation, Document, Link, Span
-from attnprobe.corpus.links import (
-    REACH,
-    Mention,
-    filter_links,
-    find_words,
-    link_antecedent,
-    link_mentions,
-    read_linked_rows,
-)
+from attnprobe.corpus.links import filter_links, find_words, read_linked_rows
 from attnprobe.corpus.open import open_anything, read_documents
 from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.corpus import tokens as reading
 from attnprobe.corpus.document import Document
-from attnprobe.corpus.tokenizer import Frame
+from attnprobe.corpus.tokenizer import Frame, tokenize
 from attnprobe.corpus.tokens import SequenceReader
 from attnprobe.errors import AttnprobeError
 
@@ -110,6 +110,14 @@ class Fake:
             }
         ids = list(map(ord, texts))
         return {"input_ids": self.frame(ids) if add_special_tokens else ids}
+
+
+def test_a_tokenizer_that_fails():
+    def fail(*_: Any, **__: Any):
+        raise RuntimeError("boom")
+
+    with pytest.raises(AttnprobeError, match=r"The tokenizer fails on the texts: .*boom"):
+        tokenize(fail, "a")  # type: ignore[arg-type]
 
 
 class Interleaving(Fake):

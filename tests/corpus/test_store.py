@@ -6,8 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from attnprobe.corpus.batch import shuffle_tokens
 from attnprobe.corpus.document import Document
-from attnprobe.corpus.store import SequenceStore, shuffle_tokens
+from attnprobe.corpus.store import SequenceStore
 from attnprobe.corpus.tokens import TokenSequence
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.options import CorpusOptions

@@ -19,13 +19,13 @@ def shared(first: HeadGrid, second: HeadGrid) -> SharedHeads:
 
 def test_of_equals_the_nearest_is_that_of_the_same_number():
     """Heads may be copies of each other; a model is still its own nearest, head by head."""
-    apart = np.array([
+    divergences = np.array([
         [0.0, 0.0, 0.3, 0.0],
         [0.0, 0.0, 0.3, 0.0],
         [0.1, 0.3, 0.2, 0.1],
         [np.nan, 0.0, 0.3, 0.0],
     ])  # fmt: skip
-    assert find_nearest(shared(grid(1, 4), grid(1, 4)), apart).tolist() == [0, 1, 0, 3]
+    assert find_nearest(shared(grid(1, 4), grid(1, 4)), divergences).tolist() == [0, 1, 0, 3]
 
 
 @pytest.mark.parametrize("within", ["layer", "model"])
@@ -34,13 +34,12 @@ def test_heads_are_matched_one_to_one_with_the_least_sum(within):
     from itertools import permutations
 
     heads = shared(grid(2, 3), grid(2, 3))
-    apart = np.random.default_rng(1).uniform(0, 0.6, (6, 6))
-    apart[4] = np.nan
+    divergences = np.random.default_rng(1).uniform(0, 0.6, (6, 6))
+    divergences[4] = np.nan
 
     def cost(order):
-        return sum(
-            2.0 if np.isnan(apart[one, other]) else apart[one, other] for one, other in enumerate(order)
-        )
+        pairs = (divergences[head, partner] for head, partner in enumerate(order))
+        return sum(2.0 if np.isnan(divergence) else divergence for divergence in pairs)
 
     allowed = permutations(range(6))
     if within == "layer":
@@ -49,7 +48,7 @@ def test_heads_are_matched_one_to_one_with_the_least_sum(within):
         )
     wanted = list(min(allowed, key=cost))
     wanted[4] = -1
-    assert match_heads(heads, apart, within).tolist() == wanted
+    assert match_heads(heads, divergences, within).tolist() == wanted
     assert find_namesakes(heads).tolist() == [0, 1, 2, 3, 4, 5]
 
 

@@ -34,49 +34,49 @@ def read(frame, name="x.csv", column=None, record=None):
     )
 
 
-def compared(one, other):
-    return correlate_sides(PairedSides.of(one, other), {})
+def compared(inside, outside):
+    return correlate_sides(PairedSides.of(inside, outside), {})
 
 
-def number(found, name):
-    return float(found[name][0])
+def number(result, name):
+    return float(result[name][0])
 
 
 @pytest.mark.parametrize("layers", [1, 6, 30])
 def test_numbers_are_those_of_scipy(layers):
     frames = [table(seed, layers) for seed in (1, 2)]
     x, y = (frame["importance"] for frame in frames)
-    found = compared(*map(read, frames))
+    result = compared(*map(read, frames))
     for name, function in [
         ("pearson", stats.pearsonr),
         ("spearman", stats.spearmanr),
         ("kendall", stats.kendalltau),
     ]:
         wanted = function(x, y)
-        assert number(found, name) == pytest.approx(wanted.statistic, rel=1e-12)
-        assert number(found, f"{name}_p") == pytest.approx(wanted.pvalue, rel=1e-9)
+        assert number(result, name) == pytest.approx(wanted.statistic, rel=1e-12)
+        assert number(result, f"{name}_p") == pytest.approx(wanted.pvalue, rel=1e-9)
     z = np.arctanh(np.corrcoef(x, y)[0, 1])  # Fisher
     for name, sign in [("pearson_low", -1), ("pearson_high", 1)]:
-        assert number(found, name) == pytest.approx(
+        assert number(result, name) == pytest.approx(
             np.tanh(z + sign * 1.959963984540054 / (len(x) - 3) ** 0.5)
         )
-    assert number(found, "heads") == len(x) == layers * HEADS
-    assert np.isnan(number(found, "reliability_in"))
+    assert number(result, "heads") == len(x) == layers * HEADS
+    assert np.isnan(number(result, "reliability_in"))
 
 
 def test_disagreement_in_order_and_with_ranks():
     x, y = table(1), table(2)
-    found = tabulate_disagreement(PairedSides.of(read(x), read(y)), {}).to_pandas()
-    apart = pandas.Series(stats.zscore(y["importance"]) - stats.zscore(x["importance"]))
-    order = apart.abs().sort_values(ascending=False, kind="stable").index
-    assert found["place"].tolist() == list(range(1, 25))
-    assert found["layer"].tolist() == x["layer"][order].tolist()
-    assert found["head"].tolist() == x["head"][order].tolist()
-    np.testing.assert_allclose(found["disagreement"], apart[order])
+    result = tabulate_disagreement(PairedSides.of(read(x), read(y)), {}).to_pandas()
+    difference = pandas.Series(stats.zscore(y["importance"]) - stats.zscore(x["importance"]))
+    order = difference.abs().sort_values(ascending=False, kind="stable").index
+    assert result["place"].tolist() == list(range(1, 25))
+    assert result["layer"].tolist() == x["layer"][order].tolist()
+    assert result["head"].tolist() == x["head"][order].tolist()
+    np.testing.assert_allclose(result["disagreement"], difference[order])
     for suffix, frame in (("in", x), ("out", y)):
-        np.testing.assert_allclose(found[f"importance_{suffix}"], frame["importance"][order])
+        np.testing.assert_allclose(result[f"importance_{suffix}"], frame["importance"][order])
         ranks = frame["importance"].rank(ascending=False, method="min")
-        assert found[f"rank_{suffix}"].tolist() == ranks[order].astype(int).tolist()
+        assert result[f"rank_{suffix}"].tolist() == ranks[order].astype(int).tolist()
 
 
 def test_the_note_on_opposite_directions():
@@ -85,11 +85,11 @@ def test_the_note_on_opposite_directions():
     def scored(metric):
         return read(table(2).rename(columns={"importance": "score"}).assign(metric=metric))
 
-    said = "a negative r is agreement"
-    assert said in " ".join(compared(read(table(1)), scored("accuracy")).notes)
-    assert said not in " ".join(compared(read(table(1)), scored("loss")).notes)
-    assert said in " ".join(compared(scored("loss"), scored("accuracy")).notes)
-    assert said not in " ".join(compared(scored("accuracy"), scored("accuracy")).notes)
+    phrase = "a negative r is agreement"
+    assert phrase in " ".join(compared(read(table(1)), scored("accuracy")).notes)
+    assert phrase not in " ".join(compared(read(table(1)), scored("loss")).notes)
+    assert phrase in " ".join(compared(scored("loss"), scored("accuracy")).notes)
+    assert phrase not in " ".join(compared(scored("accuracy"), scored("accuracy")).notes)
 
 
 def measured(seed, *texts, examples=200):
@@ -110,12 +110,12 @@ def side(seed, *texts):
 def test_the_same_examples_on_both_sides():
     """Their noise is alike: x . y is too large or too small for it, which the blocks tell."""
     same = [side(seed, "abc") for seed in (1, 2)]
-    found = compared(*same)
+    result = compared(*same)
     wanted = disattenuate(same[0].sample, same[1].sample, shared=True)
-    ends = [number(found, f"pearson_true{end}") for end in ("", "_low", "_high")]
+    ends = [number(result, f"pearson_true{end}") for end in ("", "_low", "_high")]
     assert ends == [wanted.pearson, wanted.low, wanted.high]
-    assert number(found, "reliability_in") == same[0].sample.reliability
-    assert any("the same examples" in note for note in found.notes)
+    assert number(result, "reliability_in") == same[0].sample.reliability
+    assert any("the same examples" in note for note in result.notes)
     bare = read(table(1), record={"corpus": {"texts": ["abc"]}})
     assert np.isnan(number(compared(bare, same[1]), "pearson_true"))
     assert not any("same examples" in note for note in compared(side(1, "abc"), side(2, "d")).notes)
@@ -123,9 +123,9 @@ def test_the_same_examples_on_both_sides():
 
 def test_some_of_the_same_examples_on_both_sides():
     """Merged tables may share a part; which documents these are, nobody can tell."""
-    found = compared(side(1, "abc", "def"), side(2, "abc"))
-    assert np.isnan([number(found, f"pearson_true{end}") for end in ("", "_low", "_high")]).all()
-    assert any("some of the same examples" in note for note in found.notes)
+    result = compared(side(1, "abc", "def"), side(2, "abc"))
+    assert np.isnan([number(result, f"pearson_true{end}") for end in ("", "_low", "_high")]).all()
+    assert any("some of the same examples" in note for note in result.notes)
 
 
 def test_heads_of_encoder_and_decoder_are_told_apart():

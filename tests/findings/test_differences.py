@@ -32,45 +32,46 @@ def test_with_a_text_a_block_it_is_the_paired_t_test():
     _, first_of_block = np.unique(find_block(np.arange(200)), return_index=True)
     documents = np.sort(first_of_block)[:40]
     first, second = drawn(0, len(documents), 2, 3, shift=1.0)
-    found = compare(first, second, documents)
+    difference = compare(first, second, documents)
     expected = stats.ttest_rel(second, first)
-    assert found.estimate.value == pytest.approx((second - first).mean(0).ravel())
+    assert difference.estimate.value == pytest.approx((second - first).mean(0).ravel())
     error = (second - first).std(0, ddof=1) / len(documents) ** 0.5
-    assert found.estimate.error == pytest.approx(error.ravel())
-    assert found.p == pytest.approx(expected.pvalue.ravel())
-    assert (found.adjusted >= found.p).all()
-    assert found.moved[0] == (found.adjusted < 0.05).sum() > 0
+    assert difference.estimate.error == pytest.approx(error.ravel())
+    assert difference.p == pytest.approx(expected.pvalue.ravel())
+    assert (difference.adjusted >= difference.p).all()
+    assert difference.moved[0] == (difference.adjusted < 0.05).sum() > 0
 
 
 def test_a_difference_of_heads_with_others_than_their_own():
     first, second = drawn(1, 64, 1, 3)
-    found = compare(first, second, partners=[2, -1, 0])
-    apart = second[:, 0, [2, 0]] - first[:, 0, [0, 2]]
-    assert found.estimate.value[[0, 2]] == pytest.approx(apart.mean(0))
-    assert found.estimate.error[[0, 2]] == pytest.approx(apart.std(0, ddof=1) / 8, rel=0.35)
-    assert np.isnan([found.second[1], found.estimate.value[1], found.p[1]]).all()
+    difference = compare(first, second, partners=[2, -1, 0])
+    gap = second[:, 0, [2, 0]] - first[:, 0, [0, 2]]
+    assert difference.estimate.value[[0, 2]] == pytest.approx(gap.mean(0))
+    assert difference.estimate.error[[0, 2]] == pytest.approx(gap.std(0, ddof=1) / 8, rel=0.35)
+    assert np.isnan([difference.second[1], difference.estimate.value[1], difference.p[1]]).all()
 
 
 def test_numbers_that_no_text_changes_have_no_error():
     sides = Constant.of([[1.0, 2.0]]), Constant.of([[1.5, 3.0]])
-    found = compare_statistic(ENTROPY, *sides, np.arange(2), np.array([1, -1]))
-    assert found.estimate.value[0] == 2
-    assert np.isnan([found.estimate.value[1], *found.estimate.error, *found.p]).all()
+    difference = compare_statistic(ENTROPY, *sides, np.arange(2), np.array([1, -1]))
+    assert difference.estimate.value[0] == 2
+    assert np.isnan([difference.estimate.value[1], *difference.estimate.error, *difference.p]).all()
 
 
 def test_equal_means_differ_with_p_one_and_rounding_is_no_difference():
     first, _ = drawn(3, 100, 2, 2)
     for second in (first, first + 3e-8):
-        found = compare(first + 5, second + 5)
-        assert not found.estimate.value.any()
-        assert (found.adjusted == 1).all()
+        difference = compare(first + 5, second + 5)
+        assert not difference.estimate.value.any()
+        assert (difference.adjusted == 1).all()
 
 
 def test_a_head_that_few_texts_speak_of_in_one_model_has_no_more_freedom_than_these_give():
     first, second = drawn(5, 30, 1, 1)
     second[4:] = np.nan
-    found = compare(first, second)
-    assert found.p == pytest.approx(2 * stats.t.sf(np.abs(found.estimate.value) / found.estimate.error, 3))
+    difference = compare(first, second)
+    statistic = np.abs(difference.estimate.value) / difference.estimate.error
+    assert difference.p == pytest.approx(2 * stats.t.sf(statistic, 3))
 
 
 @pytest.mark.slow
@@ -82,7 +83,7 @@ def test_p_values_are_calibrated_where_documents_have_few_and_many_windows(texts
     below = []
     for _ in range(120):
         documents = np.repeat(np.arange(texts), np.ceil(random.lognormal(1, 1.2, texts)).astype(int))
-        own = random.normal(size=(2, texts, 1, 8))[:, documents]
-        sides = alike**0.5 * own + (1 - alike) ** 0.5 * random.normal(size=own.shape)
+        of_documents = random.normal(size=(2, texts, 1, 8))[:, documents]
+        sides = alike**0.5 * of_documents + (1 - alike) ** 0.5 * random.normal(size=of_documents.shape)
         below.append((compare(*sides, documents).p < 0.05).mean())
     assert 0.01 <= np.mean(below) <= 0.07

@@ -37,18 +37,18 @@ def jobs(tmp_path_factory):
     return folder
 
 
-def numbers(found):
-    frame = found.to_pandas()
+def numbers(merged):
+    frame = merged.to_pandas()
     return frame[[name for name in frame.select_dtypes("number") if not name.startswith("rare")]]
 
 
 @pytest.mark.parametrize("command", ["census", "distance"])
 def test_parts_add_up_to_the_whole(jobs, command):
-    found = attnprobe.merge([jobs / f"{name}-{command}.csv" for name in ("first", "second")])
+    merged = attnprobe.merge([jobs / f"{name}-{command}.csv" for name in ("first", "second")])
     whole = HeadTable.read(jobs / f"whole-{command}.csv")
-    assert not [name for name in found.data if name.startswith("rare")]
-    pandas.testing.assert_frame_equal(numbers(found), numbers(whole), rtol=0, atol=1e-12)
-    assert set(found["dataset"]) == {"first.txt and second.txt"}
+    assert not [name for name in merged.data if name.startswith("rare")]
+    pandas.testing.assert_frame_equal(numbers(merged), numbers(whole), rtol=0, atol=1e-12)
+    assert set(merged["dataset"]) == {"first.txt and second.txt"}
 
 
 def test_tables_at_hand_or_in_files(jobs):
@@ -58,10 +58,10 @@ def test_tables_at_hand_or_in_files(jobs):
     written = [file.with_suffix("") for file in files]
     read = [HeadTable.read(file) for file in written]
     for tables in (read, [read[0], files[1]], list(map(str, written))):
-        found = attnprobe.merge(tables)
-        pandas.testing.assert_frame_equal(found.to_pandas(), from_files.to_pandas(), check_exact=True)
-        assert (found.columns, found.notes) == (from_files.columns, from_files.notes)
-        assert found.provenance["measurement"] == from_files.provenance["measurement"]
+        merged = attnprobe.merge(tables)
+        pandas.testing.assert_frame_equal(merged.to_pandas(), from_files.to_pandas(), check_exact=True)
+        assert (merged.columns, merged.notes) == (from_files.columns, from_files.notes)
+        assert merged.provenance["measurement"] == from_files.provenance["measurement"]
 
 
 def test_what_was_merged_can_be_merged_again(jobs, tmp_path):
@@ -71,12 +71,12 @@ def test_what_was_merged_can_be_merged_again(jobs, tmp_path):
     both = attnprobe.merge([attnprobe.merge([first, second]).save(tmp_path / "both.json")[0]])
     # The columns on rare tokens are gone from the first two, whichever comes first.
     for tables in ([both, third], [third, both]):
-        found = attnprobe.merge(tables)
-        assert any("Columns on rare tokens are left out" in note for note in found.notes)
-        assert set(found["n"].tolist()) == {len(LINES) + 2}
-        assert not [name for name in found.data if name.startswith("rare")]
+        merged = attnprobe.merge(tables)
+        assert any("Columns on rare tokens are left out" in note for note in merged.notes)
+        assert set(merged["n"].tolist()) == {len(LINES) + 2}
+        assert not [name for name in merged.data if name.startswith("rare")]
     with pytest.raises(AttnprobeError, match="count twice"):
-        attnprobe.merge([found, first])
+        attnprobe.merge([merged, first])
     # Nothing else may lack: not of a table that was never merged, and no other columns.
     for columns in (["entropy", "previous"], ["census", "profile"]):
         with pytest.raises(AttnprobeError, match="same command"):
@@ -118,9 +118,6 @@ def test_refusals_on_the_command_line(jobs, capfd):
         assert says in error
 
 
-# Statistics of one's own
-
-
 def to_two(block):
     """Probability of the two most attended tokens."""
     return block.probabilities.topk(min(2, block.probabilities.shape[-1])).values.sum(-1)
@@ -129,22 +126,22 @@ def to_two(block):
 def test_statistics_of_one_s_own(tmp_path):
     mine = attnprobe.statistic(to_two, unit="share")
     columns = ["confidence", mine]
-    one, two, whole = (
+    first, second, whole = (
         of(*lines, statistics=columns) for lines in (LINES[::2], LINES[1::2], [*LINES[::2], *LINES[1::2]])
     )
-    file = two.save(tmp_path / "two.json")[0]
-    found = attnprobe.merge([one, file], statistics=[mine])
-    assert {"to_two", "to_two_se"} <= set(found.data)
-    pandas.testing.assert_frame_equal(numbers(found), numbers(whole), rtol=0, atol=1e-12)
+    file = second.save(tmp_path / "second.json")[0]
+    merged = attnprobe.merge([first, file], statistics=[mine])
+    assert {"to_two", "to_two_se"} <= set(merged.data)
+    pandas.testing.assert_frame_equal(numbers(merged), numbers(whole), rtol=0, atol=1e-12)
     with pytest.raises(
         AttnprobeError, match=r"holds 'to_two', which is no statistic .*statistics=\[\.\.\.\]"
     ):
-        attnprobe.merge([one, file])
+        attnprobe.merge([first, file])
     newer = attnprobe.statistic(to_two, unit="share", version=2)
     with pytest.raises(AttnprobeError, match=r"holds to_two@1, .* is to_two@2, which is another definition"):
-        attnprobe.merge([one, file], statistics=[newer])
+        attnprobe.merge([first, file], statistics=[newer])
     with pytest.raises(AttnprobeError, match="not tables of the same command"):
-        attnprobe.merge([one, of(*LINES[1::2], statistics=["confidence", newer])], statistics=[newer])
+        attnprobe.merge([first, of(*LINES[1::2], statistics=["confidence", newer])], statistics=[newer])
 
 
 def test_one_table_is_written_in_another_format(jobs, tmp_path):

@@ -14,25 +14,25 @@ HEADS = 72
 
 def truths(rho, draw):
     """Draw two vectors over heads whose correlation is rho exactly."""
-    one, other = draw.normal(size=(2, HEADS))
-    one, other = one - one.mean(), other - other.mean()
-    one /= np.linalg.norm(one)
-    other -= one * (one @ other)
-    other /= np.linalg.norm(other)
-    return one * HEADS**0.5, (rho * one + (1 - rho**2) ** 0.5 * other) * HEADS**0.5
+    x, y = draw.normal(size=(2, HEADS))
+    x, y = x - x.mean(), y - y.mean()
+    x /= np.linalg.norm(x)
+    y -= x * (x @ y)
+    y /= np.linalg.norm(y)
+    return x * HEADS**0.5, (rho * x + (1 - rho**2) ** 0.5 * y) * HEADS**0.5
 
 
 def sample(truth, noise, draw, examples=120):
     """Sum up examples whose noise has heavy tails, and is correlated among heads."""
     shared = draw.normal(size=(examples, 5)) @ draw.normal(size=(5, HEADS)) / 5**0.5
-    own = draw.normal(size=(examples, HEADS))
-    values = truth + noise * draw.exponential(size=(examples, 1)) * (0.6 * shared + 0.8 * own)
+    separate = draw.normal(size=(examples, HEADS))
+    values = truth + noise * draw.exponential(size=(examples, 1)) * (0.6 * shared + 0.8 * separate)
     return blocked(values + draw.normal(size=(examples, 1)))
 
 
 def blocked(values, start=0):
-    found = Blocked.of(values, documents=np.arange(start, start + len(values)))
-    return Sample(found.counts[:, 0], found.totals)
+    estimate = Blocked.of(values, documents=np.arange(start, start + len(values)))
+    return Sample(estimate.counts[:, 0], estimate.totals)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.6, 1.0])
@@ -43,8 +43,8 @@ def test_coverage(rho, noise, examples):
     draw, held = np.random.default_rng(1), 0
     for _ in range(200):
         x, y = truths(rho, draw)
-        found = disattenuate(sample(x, noise, draw, examples), sample(y, noise, draw, examples))
-        held += found.low - 1e-9 <= rho <= found.high + 1e-9
+        estimate = disattenuate(sample(x, noise, draw, examples), sample(y, noise, draw, examples))
+        held += estimate.low - 1e-9 <= rho <= estimate.high + 1e-9
     assert held >= 186
 
 
@@ -54,36 +54,36 @@ def same_documents(x, y, noise, alike, draw, examples=120, other=0):
     The documents of the second side begin ``other`` documents later.
     """
     size = draw.exponential(size=(examples + other, 1))
-    ours, own = draw.normal(size=(2, examples + other, HEADS))
-    theirs = alike * ours + (1 - alike**2) ** 0.5 * own
-    found = []
+    ours, separate = draw.normal(size=(2, examples + other, HEADS))
+    theirs = alike * ours + (1 - alike**2) ** 0.5 * separate
+    samples = []
     for truth, scatter, start in ((x, ours, 0), (y, theirs, other)):
         values = (truth + noise * size * scatter)[start : start + examples]
-        found.append(blocked(values, start))
-    return found
+        samples.append(blocked(values, start))
+    return samples
 
 
 @pytest.mark.parametrize("alike", [-0.5, 0.9])
 def test_noise_that_both_sides_share_has_no_bias(alike):
     """Taken for independent, it makes r of 0 a sizeable correlation, and its interval holds 0 at times."""
-    draw, naive, found, held = np.random.default_rng(2), [], [], 0
+    draw, naive, paired, held = np.random.default_rng(2), [], [], 0
     for _ in range(100):
         x, y = truths(0.0, draw)
         both = same_documents(x, y, 6, alike, draw)
-        apart = disattenuate(*both)
-        held += apart.low <= 0 <= apart.high
-        naive.append(apart.pearson)
-        found.append(disattenuate(*both, shared=True).pearson)
+        unshared = disattenuate(*both)
+        held += unshared.low <= 0 <= unshared.high
+        naive.append(unshared.pearson)
+        paired.append(disattenuate(*both, shared=True).pearson)
     assert abs(np.nanmedian(naive)) > 0.2
     assert held < 75
-    assert np.nanmedian(found) == pytest.approx(0, abs=0.06)
+    assert np.nanmedian(paired) == pytest.approx(0, abs=0.06)
 
 
 def test_a_side_with_itself_is_1_whatever_the_noise():
     draw = np.random.default_rng(0)
-    one = sample(truths(0.5, draw)[0], 3, draw)
-    found = disattenuate(one, one, shared=True)
-    assert [found.pearson, found.low, found.high] == pytest.approx([1, 1, 1])
+    side = sample(truths(0.5, draw)[0], 3, draw)
+    estimate = disattenuate(side, side, shared=True)
+    assert [estimate.pearson, estimate.low, estimate.high] == pytest.approx([1, 1, 1])
 
 
 def without_own(ours, theirs):
@@ -92,7 +92,7 @@ def without_own(ours, theirs):
     return sum(a[1] @ b[1] for a, b in pairs) / sum(a[0] * b[0] for a, b in pairs)
 
 
-def by_loops(one, other, shared):
+def by_loops(first, second, shared):
     """Give the jackknifed correlation and its variance, block by block."""
     sides = [
         {
@@ -100,7 +100,7 @@ def by_loops(one, other, shared):
             for block, (n, s) in enumerate(zip(side.count, side.total, strict=True))
             if n
         }
-        for side in (one, other)
+        for side in (first, second)
     ]
 
     def r(ours, theirs):
@@ -111,7 +111,7 @@ def by_loops(one, other, shared):
         return crossed / (without_own(ours, ours) * without_own(theirs, theirs)) ** 0.5
 
     def less(side, block):
-        return {number: one for number, one in side.items() if number != block}
+        return {number: sums for number, sums in side.items() if number != block}
 
     ours, theirs = sides
     if shared:
@@ -122,21 +122,22 @@ def by_loops(one, other, shared):
             [r(less(ours, block), theirs) for block in ours],
             [r(ours, less(theirs, block)) for block in theirs],
         ]
-    found = r(ours, theirs)
-    bias = sum((len(one) - 1) * (np.mean(one) - found) for one in left)
-    variance = sum((len(one) - 1) / len(one) * np.square(np.subtract(one, found)).sum() for one in left)
-    return found - bias, variance**0.5, min(map(len, left))
+    estimate = r(ours, theirs)
+    bias = sum((len(one) - 1) * (np.mean(one) - estimate) for one in left)
+    variance = sum((len(one) - 1) / len(one) * np.square(np.subtract(one, estimate)).sum() for one in left)
+    return estimate - bias, variance**0.5, min(map(len, left))
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_estimate_is_the_jackknife_of_products_of_different_blocks(shared):
     draw = np.random.default_rng(7)
-    one, other = same_documents(*truths(0.5, draw), 2, 0.5, draw, examples=40, other=7)
-    assert ((one.count > 0) != (other.count > 0)).any()  # some blocks are of only one side
-    found = disattenuate(one, other, shared=shared)
-    r, error, blocks = by_loops(one, other, shared)
+    sides = same_documents(*truths(0.5, draw), 2, 0.5, draw, examples=40, other=7)
+    assert np.not_equal(*(side.count > 0 for side in sides)).any()  # a few blocks are of only one side
+    estimate = disattenuate(*sides, shared=shared)
+    r, error, blocks = by_loops(*sides, shared)
     half = stats.t.ppf(0.975, blocks - 1) * error
-    assert [found.pearson, found.low, found.high] == pytest.approx([r, max(r - half, -1), min(r + half, 1)])
+    ends = max(r - half, -1), min(r + half, 1)
+    assert (estimate.pearson, estimate.low, estimate.high) == pytest.approx((r, *ends))
 
 
 def scaled(truth, sd, draw, examples):
@@ -149,17 +150,18 @@ def scaled(truth, sd, draw, examples):
 @pytest.mark.parametrize("examples", [40, 100, 400])
 def test_a_scale_that_all_heads_share_has_no_bias(rho, examples):
     """Such noise does not lower r; taken out as if it did, .978 became 1.04 of 40 examples."""
-    draw, found = np.random.default_rng(6), []
+    draw, estimates = np.random.default_rng(6), []
     for _ in range(120):
         x, y = truths(rho, draw)
-        found.append(disattenuate(*(scaled(one, 1.0, draw, examples) for one in (x, y))).pearson)
-    assert np.mean(found) == pytest.approx(rho, abs=0.01)
+        sides = (scaled(truth, 1.0, draw, examples) for truth in (x, y))
+        estimates.append(disattenuate(*sides).pearson)
+    assert np.mean(estimates) == pytest.approx(rho, abs=0.01)
 
 
 def test_nothing_but_noise_is_compatible_with_anything():
     draw = np.random.default_rng(0)
-    found = disattenuate(*(sample(np.zeros(HEADS), 5, draw) for _ in range(2)))
-    assert (found.low, found.high) == (-1, 1)
+    estimate = disattenuate(*(sample(np.zeros(HEADS), 5, draw) for _ in range(2)))
+    assert (estimate.low, estimate.high) == (-1, 1)
 
 
 def test_two_documents_have_no_estimate():
@@ -167,8 +169,8 @@ def test_two_documents_have_no_estimate():
     x, y = truths(0.5, draw)
     many = sample(y, 1, draw)
     assert np.isfinite(disattenuate(sample(x, 0.1, draw, 3), many).pearson)
-    found = disattenuate(sample(x, 0.1, draw, 2), many)
-    assert np.isnan([found.pearson, found.low, found.high]).all()
+    estimate = disattenuate(sample(x, 0.1, draw, 2), many)
+    assert np.isnan([estimate.pearson, estimate.low, estimate.high]).all()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -176,11 +178,11 @@ def test_reliability_is_spearman_brown(seed):
     """Of halves that disagree it is their correlation: 2 r / (1 + r) would run to minus infinity."""
     draw = np.random.default_rng(seed)
     truth, noise = draw.normal(size=(2, HEADS))
-    one, other = truth + noise, 2 * truth + draw.normal(size=HEADS)
-    r = np.corrcoef(one, other)[0, 1]
+    x, y = truth + noise, 2 * truth + draw.normal(size=HEADS)
+    r = np.corrcoef(x, y)[0, 1]
     assert 0.1 < r < 0.95
-    assert Sample(np.ones(2), np.stack([one, other])).reliability == pytest.approx(2 * r / (1 + r))
-    assert Sample(np.ones(2), np.stack([one, -other])).reliability == pytest.approx(-r)
+    assert Sample(np.ones(2), np.stack([x, y])).reliability == pytest.approx(2 * r / (1 + r))
+    assert Sample(np.ones(2), np.stack([x, -y])).reliability == pytest.approx(-r)
 
 
 PLACES = [Place(0, Kind.ENCODER), Place(0, Kind.CROSS)]
@@ -198,13 +200,13 @@ def numbers(values):
 
 def test_record_gives_the_sample_back_in_the_order_that_is_asked_for():
     kept, values = record()
-    turned = dict(reversed(numbers(values).items()))
-    found = read_sample(kept, "score", turned, "x.csv")
-    assert found is not None
-    assert found.count.sum() == 30
-    np.testing.assert_allclose(found.total.sum(0), values.sum(0).ravel()[::-1])
-    assert read_sample(kept, "delta", turned, "x.csv") is None
-    assert read_sample({}, "score", turned, "x.csv") is None
+    reordered = dict(reversed(numbers(values).items()))
+    estimate = read_sample(kept, "score", reordered, "x.csv")
+    assert estimate is not None
+    assert estimate.count.sum() == 30
+    np.testing.assert_allclose(estimate.total.sum(0), values.sum(0).ravel()[::-1])
+    assert read_sample(kept, "delta", reordered, "x.csv") is None
+    assert read_sample({}, "score", reordered, "x.csv") is None
 
 
 @pytest.mark.parametrize("damage", [

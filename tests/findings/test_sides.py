@@ -43,7 +43,7 @@ def test_different_models_are_compared_only_where_it_is_asked_for():
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "said"),
+    ("ours", "theirs", "says"),
     [
         (side("a"), side("b", (6, 4)), r"a has 3 layers of 4 heads .* and b has 6 layers of 4"),
         (
@@ -53,18 +53,18 @@ def test_different_models_are_compared_only_where_it_is_asked_for():
         ),
     ],
 )
-def test_other_shapes_are_refused(ours, theirs, said):
-    for one, other in ((ours, theirs), (theirs, ours)):
+def test_other_shapes_are_refused(ours, theirs, says):
+    for sides in ((ours, theirs), (theirs, ours)):
         with pytest.raises(AttnprobeError, match="`attnprobe compare"):
-            PairedSides.of(one, other, across=True)
-    with pytest.raises(AttnprobeError, match=said):
+            PairedSides.of(*sides, across=True)
+    with pytest.raises(AttnprobeError, match=says):
         PairedSides.of(ours, theirs, across=True)
 
 
 def test_an_encoder_and_an_encoder_decoder_share_the_encoder():
     whole, part = both("whole"), side("part", seed=1)
-    for one, other in ((whole, part), (part, whole)):
-        pair = PairedSides.of(one, other, across=True)
+    for sides in ((whole, part), (part, whole)):
+        pair = PairedSides.of(*sides, across=True)
         assert pair.heads == [("encoder", *place) for place in part.heads]
         assert any("decoder and cross attention in whole have no counterpart" in note for note in pair.notes)
     np.testing.assert_array_equal(pair.values[1], whole.values[:12])

@@ -14,7 +14,7 @@ from attnprobe.errors import AttnprobeError, AttnprobeWarning
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskSession
-from attnprobe.intervention.trials import cut_single_heads, run_trials
+from attnprobe.intervention.trials import mask_each_head, run_trials
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run
@@ -79,7 +79,7 @@ def test_trials(headed: Headed, documents: Any, name: str, kind: str, needs: Any
     """Also where the memory runs out in the middle of the cuts, with the pass before on record."""
     checkpoint = headed(name, kind, double=True)
     with set_up(checkpoint, documents(kind) * 3, kind) as bench:
-        cuts = cut_single_heads(*bench.model.shape)[::3]
+        cuts = mask_each_head(*bench.model.shape)[::3]
         sizes = [len(batch.ids) for batch in bench.corpus.batches]
         whole, most = run_trials(bench, cuts, needs), max(sizes) - 1
         with narrow(checkpoint.body, most, behind=behind) as tried, pytest.warns(AttnprobeWarning) as halved:

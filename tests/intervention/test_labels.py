@@ -88,11 +88,16 @@ def test_unknown_tag(headed: Headed, benched: Any, tag: Any):
     [
         (Classification, "regression", "bert predicts a number, not one class"),
         (MultiLabel, "regression", "bert predicts a number, not several labels"),
+        (Regression, "regression", "bert predicts 3 numbers at once"),
     ],
 )
-def test_heads_of_another_objective(headed: Headed, objective: Any, kind: str, message: str):
+def test_heads_of_another_objective(
+    headed: Headed, monkeypatch: pytest.MonkeyPatch, objective: Any, kind: str, message: str
+):
+    checkpoint = headed("bert", kind)
+    monkeypatch.setattr(checkpoint.model.config, "num_labels", 3)
     with pytest.raises(AttnprobeError, match=message):
-        objective.check(headed("bert", kind))
+        objective.check(checkpoint)
 
 
 def test_no_mask(headed: Headed):

@@ -110,7 +110,7 @@ def test_generation_has_no_loss(headed: Headed, documents: Any, benched: Any):
 def list_hidden(data: TaskData) -> dict[int, list[int]]:
     places: dict[int, list[int]] = {}
     for batch in data.corpus.batches:
-        for member, row in zip(batch.members.tolist(), data.objective.hidden(batch), strict=True):
+        for member, row in zip(batch.members.tolist(), data.objective.choose_hidden(batch), strict=True):
             places[member] = row.nonzero()[:, 0].tolist()
     return dict(sorted(places.items()))
 
@@ -142,7 +142,7 @@ def test_pad_tokens_in_a_text(headed: Headed, benched: Any, inputs_of: Any):
     checkpoint, texts = headed("xlm", "masked-lm"), [Document("the river [PAD] bank [PAD] was slow")]
     with benched(checkpoint, texts) as data:
         (batch,) = data.corpus.batches
-        inputs, hidden = inputs_of(checkpoint.tokenizer, texts[0]), data.objective.hidden(batch)
+        inputs, hidden = inputs_of(checkpoint.tokenizer, texts[0]), data.objective.choose_hidden(batch)
         ids = inputs["input_ids"].clone()
         inputs["input_ids"] = ids.masked_fill(hidden, checkpoint.tokenizer.mask_token_id)
         labels, ones = ids.masked_fill(~hidden, -100), torch.ones_like(ids)
@@ -313,7 +313,7 @@ def test_representation(headed: Headed, documents: Any, benched: Any, inputs_of:
         assert data.objective.name == "representation"
         for batch in data.corpus.batches:
             answer = data.objective.answer(batch)
-            directions = data.objective.directions(batch, answer.state.shape[-1])
+            directions = data.objective.draw_directions(batch, answer.state.shape[-1])
             np.testing.assert_allclose((directions**2).sum(-1), 1)
             for row, member in enumerate(batch.members):
                 inputs = inputs_of(checkpoint.tokenizer, texts[member])
@@ -332,7 +332,7 @@ def test_representation(headed: Headed, documents: Any, benched: Any, inputs_of:
 def collect_directions(data: Any, width: int = 32) -> np.ndarray:
     directions = np.zeros((data.corpus.sequences, width))
     for batch in data.corpus.batches:
-        directions[batch.members] = data.objective.directions(batch, width)
+        directions[batch.members] = data.objective.draw_directions(batch, width)
     return directions
 
 

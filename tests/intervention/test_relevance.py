@@ -45,11 +45,11 @@ def explained(bench: TaskData, batch: Batch) -> Tensor:  # noqa: PLR0911 - one f
     objective: Any = bench.objective
     if kind == "representation":
         hidden = checkpoint.body(**checkpoint.inputs(batch.inputs))[0].mean(1)
-        return (hidden * torch.from_numpy(objective.directions(batch, hidden.shape[-1]))).sum(-1)
+        return (hidden * torch.from_numpy(objective.draw_directions(batch, hidden.shape[-1]))).sum(-1)
     given = checkpoint.inputs(batch.inputs)
     given.pop("decoder_input_ids", None)
     if kind == "masked-lm":
-        hidden = objective.hidden(batch)
+        hidden = objective.choose_hidden(batch)
         given["input_ids"] = torch.where(hidden, checkpoint.tokenizer.mask_token_id, batch.ids)
         logits = checkpoint.model(**given).logits
         return torch.stack([lead(one[some]).mean() for one, some in zip(logits, hidden, strict=True)])

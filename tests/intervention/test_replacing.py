@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.replacing import ResampledExamples, build_replacing
-from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
+from attnprobe.intervention.trials import keep_each_head, mask_each_head, run_trials
 
 CASES = [("bert", "classification"), ("llama", "causal-lm"), ("t5", "seq2seq")]
 each_case = pytest.mark.parametrize(
@@ -92,7 +92,7 @@ class ByHand:
 
 
 def found_losses(bench: Any, replacing: Any, keep_one: bool = False) -> Any:
-    cuts = (keep_single_heads if keep_one else cut_single_heads)(*bench.model.shape)
+    cuts = (keep_each_head if keep_one else mask_each_head)(*bench.model.shape)
     trials = run_trials(bench, cuts, ("loss",), replacing=replacing)
     draws = np.array([[one["loss"] for one in draw] for draw in trials.draws])
     return np.moveaxis(draws, 1, 2).reshape(*draws.shape[::2], *bench.model.shape)

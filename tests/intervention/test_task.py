@@ -10,7 +10,7 @@ import pytest
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.request import PEEKED, TaskOptions, peek
+from attnprobe.intervention.request import PEEKED, TaskOptions, find_shared_gold, peek
 from attnprobe.intervention.task import TaskData, TaskModel, TaskSession
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
@@ -99,6 +99,8 @@ def test_labels_are_needed(headed: Headed):
         choose(shelf, labelled=Gold.NONE, objective="classification")
     with pytest.raises(AttnprobeError, match="pass --objective too"):
         choose(shelf, labelled=Gold.CLASS, force_head=True)
+    with pytest.raises(AttnprobeError, match="a task needs labels of one kind"):
+        find_shared_gold([Gold.CLASS, Gold.WORDS])
     assert shelf.tried == []
 
 
@@ -149,6 +151,13 @@ def test_documents_without_a_label(bound: Any):
     assert "2 examples are left out for want of a label." in told.said
     with pytest.raises(AttnprobeError, match="None of the 2 examples has a label"):
         bound("classification", some[::2]).__enter__()
+
+
+def test_texts_of_one_token_predict_none(headed: Headed, sessions: Sessions, tiny: Any):
+    checkpoint = replace(headed("gpt2", "causal-lm"), tokenizer=tiny("bert-unframed")[1])
+    session = sessions(checkpoint, TaskOptions("causal-lm"), CorpusOptions())
+    with pytest.raises(AttnprobeError, match="needs 2 tokens or more"):
+        session.bind(session.choose(Gold.NONE), [Document("dog")], Run()).__enter__()
 
 
 def test_labels_stay_with_their_texts(bound: Any):

@@ -13,7 +13,8 @@ from torch.nn.functional import cosine_similarity
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.metrics.score import CLUSTER, count_ngrams
 from attnprobe.intervention.objectives.objective import Answer
-from attnprobe.intervention.trials import cut_single_heads, keep_single_heads, run_trials
+from attnprobe.intervention.request import TaskOptions
+from attnprobe.intervention.trials import keep_each_head, mask_each_head, run_trials
 from attnprobe.model.check.gates import Gating
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
@@ -47,9 +48,9 @@ ARBITRARY = [
     without((2, 0), (0, 0), (1, 0)),
 ]
 SOME = [
-    *cut_single_heads(*SHAPE)[::5],
-    keep_single_heads(*SHAPE)[1],
-    keep_single_heads(*SHAPE)[10],
+    *mask_each_head(*SHAPE)[::5],
+    keep_each_head(*SHAPE)[1],
+    keep_each_head(*SHAPE)[10],
     *ARBITRARY,
 ]
 
@@ -115,7 +116,7 @@ def test_heads_off_by_hand(
     for cut, outcome in zip(SOME, found.masked, strict=True):
         by_hand = replace(checkpoint, model=cut_by_hand(checkpoint.model, cut))
         model = replace(bench.model, checkpoint=by_hand)  # all its heads off would do nothing to check
-        session = sessions(by_hand, bench.model.options, CorpusOptions(batch_tokens=1))
+        session = sessions(by_hand, TaskOptions(kind), CorpusOptions(batch_tokens=1))
         with session.bind(model, some, Run()) as cut_bench:
             expected = run_trials(cut_bench, [], needs).untouched
         for one in needs:
@@ -180,5 +181,5 @@ def test_nan(headed: Headed, documents: Any, benched: Any, monkeypatch: pytest.M
             return Answer(right(batch).loss / 0)
 
         monkeypatch.setattr(bench.objective, "answer", spoilt)
-        with pytest.raises(AttnprobeError, match="gives a NaN or infinite classification loss; try --dtype"):
+        with pytest.raises(AttnprobeError, match="gives NaN or infinite classification losses; try --dtype"):
             run_trials(bench, [], ("loss",))

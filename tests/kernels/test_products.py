@@ -7,6 +7,7 @@ import pytest
 import torch
 from block_parts import build_uniform_block
 
+from attnprobe.attention.block import NotObservedError
 from attnprobe.kernels.pairs import logit_products
 
 
@@ -27,7 +28,7 @@ def drawn(batch=2, heads=5, queries=37, keys=21, *, causal=False, seed=0):
     asks = generator.random((batch, queries)) < 0.7
     sinks = np.zeros((batch, keys), bool)
     sinks[:, 0] = True
-    sinks[1:, -3:-1] = True
+    sinks[0, -3:-1] = True  # most in the first text
     return scores, seen, asks, sinks
 
 
@@ -58,7 +59,10 @@ def test_rows_that_carry_nothing(dtype):
     lengths = torch.rand(1, 3, 9, generator=generator).to(dtype)
     lengths[:, 1] = 0
     rows[0, 2, 3] = torch.nan
-    block = replace(build_uniform_block(9, heads=3), probabilities=rows).by_norm(lengths)
+    plain = replace(build_uniform_block(9, heads=3), probabilities=rows)
+    with pytest.raises(NotObservedError, match="rows carry something only where"):
+        assert plain.carried
+    block = plain.by_norm(lengths)
     gone = torch.zeros(1, 3, 9, dtype=torch.bool)
     gone[:, 1] = gone[0, 2, 3] = True
     assert torch.equal(block.probabilities.isnan().all(-1), gone)

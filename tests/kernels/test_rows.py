@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 from torch import Tensor
 
-from attnprobe.kernels.rows import RowSummary, log2, summarise_rows
+from attnprobe.kernels.rows import LazySummary, RowSummary, log2, summarise_rows
 
 NATS = 1e-6
 SHARE = 1e-6
@@ -34,20 +34,20 @@ def last_offset(p: Tensor) -> int:
     return p.shape[3] - p.shape[2]
 
 
-def agrees(found: RowSummary, p: Tensor, offset: int):
+def agrees(summary: RowSummary | LazySummary, p: Tensor, offset: int):
     """Compare with numpy and scipy in float64, row by row."""
     exact, marks = p.double().numpy(), features(p).double().numpy()
     keys = p.shape[3]
     sizes = exact.sum(-1)
     apart = np.abs(np.arange(offset, offset + p.shape[2])[:, None] - np.arange(keys))
     expected = entropy(exact, axis=-1) * sizes  # scipy renormalises, rows are a rounding off 1
-    np.testing.assert_allclose(found.entropy.double().numpy(), expected, rtol=0, atol=NATS)
-    np.testing.assert_array_equal(found.maximum.numpy(), p.numpy().max(-1))
-    np.testing.assert_array_equal(found.argmax.numpy(), p.numpy().argmax(-1))
+    np.testing.assert_allclose(summary.entropy.double().numpy(), expected, rtol=0, atol=NATS)
+    np.testing.assert_array_equal(summary.maximum.numpy(), p.numpy().max(-1))
+    np.testing.assert_array_equal(summary.argmax.numpy(), p.numpy().argmax(-1))
     distance = (exact * apart).sum(-1)
-    np.testing.assert_allclose(found.distance.double().numpy(), distance, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(summary.distance.double().numpy(), distance, rtol=1e-6, atol=1e-6)
     masses = np.einsum("bhqk,bfk->fbhq", exact, marks)
-    np.testing.assert_allclose(torch.stack(found.masses).double().numpy(), masses, rtol=0, atol=SHARE)
+    np.testing.assert_allclose(torch.stack(summary.masses).double().numpy(), masses, rtol=0, atol=SHARE)
 
 
 def test_compiled_loop(rows: Tensor):

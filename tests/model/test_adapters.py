@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 
 import attnprobe
 from attnprobe import AttnprobeError
-from attnprobe.model import locate
-from attnprobe.model.locate import hash_file
+from attnprobe.model import folders
+from attnprobe.model.folders import hash_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -206,7 +206,7 @@ class TestBase:
         folder, _ = adapt("bert", lora("bert"))
         if beside_base:
             shutil.copytree(saved("bert"), folder, dirs_exist_ok=True)
-        monkeypatch.setattr(locate, "find_spec", lambda name: None if name == "peft" else find_spec(name))
+        monkeypatch.setattr(folders, "find_spec", lambda name: None if name == "peft" else find_spec(name))
         with pytest.raises(AttnprobeError, match="needs peft: pip install peft"):
             attnprobe.entropy(str(folder), TEXTS)
 

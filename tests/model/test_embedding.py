@@ -18,8 +18,9 @@ from attnprobe import AttnprobeError, AttnprobeWarning
 from attnprobe.corpus.document import Document
 from attnprobe.intervention.objectives.embeddings import embed
 from attnprobe.model import embedding, load
+from attnprobe.model.folders import is_inside, read_sentence_folder
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.locate import LoadOptions, is_inside, locate, read_sentence_folder
+from attnprobe.model.locate import LoadOptions, locate
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise

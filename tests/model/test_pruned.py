@@ -27,8 +27,8 @@ from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.projections import find_projections
 from attnprobe.model.check.trace import relative_difference
 from attnprobe.model.checkpoint import Checkpoint
+from attnprobe.model.folders import check_free
 from attnprobe.model.load import load_checkpoint
-from attnprobe.model.locate import check_free
 from attnprobe.model.pruning import RECORD, load_pruned, save_pruned
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.gates import gate_attention

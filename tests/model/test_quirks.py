@@ -41,7 +41,7 @@ def list_words(file: Path) -> Iterator[str]:
 
 def find_quirks(file: Path) -> set[str]:
     """Find the words of a file that are names of types, or of what only some types have."""
-    types = {*CONFIG_MAPPING} - COMMON if "model" in file.parts else set()
+    types = {*CONFIG_MAPPING} - COMMON if "model" in file.relative_to(PACKAGE).parts else set()
     words = [word for text in list_words(file) for word in re.findall(r"[\w-]+", text)]
     return {word for word in words if WORDS.fullmatch(word) or word in types}
 

@@ -1,18 +1,14 @@
 """Whatever strings and numbers a table holds, every format takes them and none obeys them."""
 
-import contextlib
 import csv
 import io
 import math
 import re
-import sys
-from unittest.mock import patch
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from printed import print_table
 
-from attnprobe.reports.sink import write_table
 from attnprobe.table.cells import clean
 from attnprobe.table.table import Column, HeadTable
 
@@ -73,28 +69,6 @@ def measured(counts: list[float], values: list[float]) -> HeadTable:
     return HeadTable("t", columns, data)
 
 
-class Stdout(io.TextIOWrapper):
-    """A standard output that may be a terminal, and whose bytes can be had."""
-
-    def __init__(self, terminal: bool, encoding: str = "utf-8"):
-        self.written, self.terminal = io.BytesIO(), terminal
-        super().__init__(self.written, encoding=encoding)
-
-    def isatty(self) -> bool:
-        return self.terminal
-
-
-def out(
-    table: HeadTable, format: str, *, terminal: bool = False, encoding: str = "utf-8", **options
-) -> bytes:
-    """Write a table to standard output."""
-    stdout = Stdout(terminal, encoding)
-    with patch.object(sys, "stdout", stdout), contextlib.redirect_stderr(io.StringIO()):
-        write_table(table, format=format, **options)
-        stdout.flush()
-    return stdout.written.getvalue()
-
-
 # C0 but the line feed, DEL, C1, and what turns text around on the screen.
 _STEERING = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -104,9 +78,9 @@ def is_text(cell: object) -> bool:
     return isinstance(cell, str)
 
 
-def same(number: float, found: float | None) -> bool:
+def same(number: float, read: float | None) -> bool:
     """Tell whether a number came back, where NaN comes back as nothing."""
-    return found is None if math.isnan(number) else found == number
+    return read is None if math.isnan(number) else read == number
 
 
 @given(table=tables(), width=st.sampled_from([20, 80, 300]), encoding=st.sampled_from(["utf-8", "ascii"]))
@@ -114,15 +88,8 @@ def same(number: float, found: float | None) -> bool:
 @example(measured([0.0, math.inf], [0.5, 0.25]), 80, "utf-8")
 @example(measured([1, 2], [5e-324, 0.0]), 80, "utf-8")
 def test_terminal(table: HeadTable, width: int, encoding: str) -> None:
-    with pytest.MonkeyPatch.context() as patched:
-        for name in ("NO_COLOR", "FORCE_COLOR"):
-            patched.delenv(name, raising=False)
-        patched.setenv("COLUMNS", str(width))
-        patched.setenv("TERM", "xterm-256color")
-        patched.setenv("COLORTERM", "truecolor")
-        coloured = out(table, "table", terminal=True, encoding=encoding).decode(encoding)
-        patched.setenv("TERM", "dumb")
-        bare = out(table, "table", terminal=True, encoding=encoding).decode(encoding)
+    coloured = print_table(table, width, encoding, color_system="truecolor", force_terminal=True)
+    bare = print_table(table, width, encoding)
     assert not _STEERING.search(bare)
     assert not _STEERING.search(_COLOURS.sub("", coloured))
     assert bare.strip() or not clean(table.title).strip()
@@ -139,14 +106,14 @@ _FORMULA = re.compile("\\s*[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 )
 @example(HeadTable("t", [Column("a\x1b[31m\r\nb", role="key")], {"a\x1b[31m\r\nb": ["\ud800"]}), None)
 def test_csv(table: HeadTable, precision: int | None) -> None:
-    raw = out(table, "csv", precision=precision).decode()
+    raw = table.to_csv(precision)
     assert not _STEERING.search(raw)
     assert raw.count("\n") == len(table) + 1
     header, *rows = csv.reader(io.StringIO(raw, newline=""), strict=True)
     assert [name.removeprefix("'") for name in header] == [clean(column.name) for column in table.columns]
     assert len(rows) == len(table)
-    for found, row in zip(rows, table.rows(), strict=True):
-        for shown, cell in zip(found, row, strict=True):
+    for read, row in zip(rows, table.rows(), strict=True):
+        for shown, cell in zip(read, row, strict=True):
             if is_text(cell):
                 assert not _FORMULA.match(shown)
                 assert shown.removeprefix("'") == clean(cell).removeprefix("'")

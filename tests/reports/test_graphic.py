@@ -11,7 +11,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.reports.picture import render_png
 from attnprobe.reports.theme import THEMES, mix_colours
 from attnprobe.reports.view import graphic
-from attnprobe.reports.view.graphic import FAINTEST, Panel, draw_all_heads, draw_lines, draw_map
+from attnprobe.reports.view.graphic import FAINTEST, HeadPicture, draw_all_heads, draw_lines, draw_map
 from attnprobe.reports.view.packing import Start, make_visible
 from attnprobe.table.sequence import Maps, SequenceAttention, Side
 
@@ -30,7 +30,7 @@ HOSTILE = [
 def panel():
     draw = np.random.default_rng(0)
     rows = np.exp(draw.normal(size=(4, 6)) * 2)
-    return Panel("Layer 1, head 2", rows / rows.sum(1, keepdims=True), list("abcd"), list("uvwxyz"))
+    return HeadPicture("Layer 1, head 2", rows / rows.sum(1, keepdims=True), list("abcd"), list("uvwxyz"))
 
 
 def texts(root):
@@ -80,7 +80,7 @@ def test_every_cell_has_the_colour_of_its_attention(panel):
 @pytest.mark.parametrize("draw", [draw_lines, draw_map])
 def test_hostile_labels_are_text(draw):
     shown = [make_visible(label) for label in HOSTILE]
-    content = draw(Panel(make_visible(HOSTILE[0]), np.full((5, 5), 0.2), shown, shown), LIGHT)
+    content = draw(HeadPicture(make_visible(HOSTILE[0]), np.full((5, 5), 0.2), shown, shown), LIGHT)
     root = ElementTree.fromstring(content)
     assert not {tag.removeprefix(SVG) for tag in (part.tag for part in root.iter())} & {
         "script",
@@ -128,6 +128,6 @@ def read_box(mark):
 
 
 def test_a_png_that_is_too_large_is_refused():
-    svg = draw_map(Panel("t", np.zeros((500, 500)), ["token"] * 500, ["token"] * 500), LIGHT)
+    svg = draw_map(HeadPicture("t", np.zeros((500, 500)), ["token"] * 500, ["token"] * 500), LIGHT)
     with pytest.raises(AttnprobeError, match="too large for a png"):
         render_png(svg)

@@ -77,7 +77,7 @@ def test_the_head_of_a_role_is_the_one_of_the_highest_value():
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "says"),
     [
         (
             table_of(EVERY[:-1], x=[1.0] * 5),
@@ -93,6 +93,6 @@ def test_the_head_of_a_role_is_the_one_of_the_highest_value():
         ),
     ],
 )
-def test_tables_of_other_heads_are_refused(table, said):
-    with pytest.raises(AttnprobeError, match=said):
+def test_tables_of_other_heads_are_refused(table, says):
+    with pytest.raises(AttnprobeError, match=says):
         checked(table)

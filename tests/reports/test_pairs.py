@@ -41,7 +41,7 @@ def parts_in(pairs, number=None):
     (distances,) = read_distances(pairs, DrawingRequest(THEMES["light"], 605))
     drawn = cluster_heads(distances, number)
     assert distances.heads == [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
-    return parts_of([f"own {row}" if one is None else one for row, one in enumerate(drawn.numbers)])
+    return parts_of([f"alone {row}" if one is None else one for row, one in enumerate(drawn.numbers)])
 
 
 def test_the_cut_is_scipys_customary_one(pairs):
@@ -56,7 +56,7 @@ def test_a_tree_is_cut_into_so_many_parts(pairs):
 
 
 @pytest.mark.parametrize(
-    ("make", "asked", "says"),
+    ("make", "options", "says"),
     [
         (
             lambda: tables.of_heads("entropy"),
@@ -68,15 +68,15 @@ def test_a_tree_is_cut_into_so_many_parts(pairs):
         (tables.all_pairs, {"clusters": 3, "kind": "map"}, "leave it out of --kind map"),
     ],
 )
-def test_refusals(make, asked, says):
+def test_refusals(make, options, says):
     with pytest.raises(AttnprobeError, match=says):
-        draw_picture([make()], **asked)
+        draw_picture([make()], **options)
 
 
 def test_points_in_the_plane_come_back():
     points = np.random.default_rng(0).normal(size=(15, 2))
-    found, stress = scale_to_plane(squareform(pdist(points)))
-    assert pdist(found) == pytest.approx(pdist(points), abs=1e-6)
+    scaled, stress = scale_to_plane(squareform(pdist(points)))
+    assert pdist(scaled) == pytest.approx(pdist(points), abs=1e-6)
     assert stress < 1e-6
 
 

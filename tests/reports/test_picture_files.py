@@ -26,7 +26,7 @@ def test_each_format(drawn, tmp_path, format):
     assert path.read_bytes().startswith(STARTS[format])
     assert list(tmp_path.iterdir()) == [path]
     if format != "pdf":  # which holds when it was made
-        assert path.read_bytes() == drawn.rendered(format)
+        assert path.read_bytes() == drawn.render(format)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_drawing_needs_no_torch_and_a_table_no_altair(tmp_path):
     program = (
         "import sys\nfrom attnprobe.table.table import HeadTable\n"
         "table = HeadTable.read('heads.json')\nprint('altair' in sys.modules)\n"
-        "table.plot().rendered('svg')\n"
+        "table.plot().render('svg')\n"
         "print(sorted({'torch', 'transformers', 'numba', 'sklearn'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -6,9 +6,9 @@ from scipy.stats import t
 
 from attnprobe.reports.findings import state_finding
 from attnprobe.reports.scales import (
-    BEYOND,
+    Z_95,
+    find_significant,
     fit_scale,
-    mark_column,
     read_intervals,
 )
 from attnprobe.table.table import Column, HeadTable
@@ -20,7 +20,7 @@ def test_a_scale_holds_every_number_and_what_its_errors_make_of_0(seed):
     size = 10.0 ** draw.uniform(-12, 9)
     values, errors = (draw.normal(size=12) * size).tolist(), draw.uniform(0, size, 12).tolist()
     both = fit_scale([(values, errors)], effect=True)
-    reach = max(*map(abs, values), *(BEYOND * error for error in errors))
+    reach = max(*map(abs, values), *(Z_95 * error for error in errors))
     assert both.low == -both.high
     assert reach <= both.high * (1 + 1e-6) <= 1.11 * reach
     above = fit_scale([([abs(value) for value in values], errors)], effect=False)
@@ -32,10 +32,10 @@ def test_a_map_and_its_title_mark_the_same_heads():
     data |= {"delta": [0.3, 0.36] + [0.0] * 70, "delta_se": [0.1] * 72}
     roles = {"layer": "key", "head": "key", "n": "count", "delta": "measure", "delta_se": "error"}
     table = HeadTable("t", [Column(name, role=role) for name, role in roles.items()], data)
-    marked = [row for row, sign in enumerate(mark_column(table, table.column("delta")).signs) if sign]
+    marked = [row for row, sign in enumerate(find_significant(table, table.column("delta")).signs) if sign]
     assert marked == [1]
-    said = "1 of 72 significant; strongest L0 H1, 0.36 \u00b1 0.10"
-    assert state_finding(table, table.column("delta")) == said
+    finding = "1 of 72 significant; strongest L0 H1, 0.36 \u00b1 0.10"
+    assert state_finding(table, table.column("delta")) == finding
 
 
 def test_the_interval_of_a_picture_is_that_of_its_documents():

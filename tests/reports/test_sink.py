@@ -238,10 +238,10 @@ class Disk(io.RawIOBase):
     def write(self, content):
         if not self.room:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        some = bytes(content[: min(self.room, 100)])
-        self.content += some
-        self.room -= len(some)
-        return len(some)
+        taken = bytes(content[: min(self.room, 100)])
+        self.content += taken
+        self.room -= len(taken)
+        return len(taken)
 
 
 @pytest.fixture

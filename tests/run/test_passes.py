@@ -19,7 +19,7 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.gradient import gradient_importance
 from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import TaskSession
-from attnprobe.intervention.trials import cut_single_heads, run_trials
+from attnprobe.intervention.trials import mask_each_head, run_trials
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
@@ -156,7 +156,7 @@ class TestWorkers:
             session = TaskSession(load, source, OPTIONS, TaskOptions("representation"), **how)
             with session.bind(session.choose(Gold.NONE), documents, Run()) as data:
                 assert data.workers.number == number
-                trials = run_trials(data, cut_single_heads(*data.model.shape)[::3], ("similarity", "loss"))
+                trials = run_trials(data, mask_each_head(*data.model.shape)[::3], ("similarity", "loss"))
                 arrays = [values for one in (trials.untouched, *trials.masked) for values in one.values()]
                 measured.append([*arrays, *gradient_importance(data).arrays().values()])
         assert [one.tobytes() for one in measured[0]] == [one.tobytes() for one in measured[1]]

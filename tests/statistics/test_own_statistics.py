@@ -165,6 +165,7 @@ def test_what_is_wrong_is_said(function, options, says):
         ({"name": "<lambda>"}, "can't be called"),
         ({"scope": "galaxy"}, "choose from query, layer, map, model"),
         ({"needs": {"gold"}}, "needs 'gold'"),
+        ({"needs": {"scores"}, "weights": "norm"}, "can't be weighted by norm, as it reads scores"),
     ],
 )
 def test_refused_where_it_is_made(options, says):
@@ -189,6 +190,7 @@ def test_names_are_not_taken_twice():
         ("entropy", "must be a list of names"),
         ([], "empty list"),
         (["entropi"], "Did you mean entropy"),
+        (["previous_shuffled"], "no statistic 'previous_shuffled'"),
         (["jsd"], "not one number a head; see `distance`"),
         (["syntax"], "no 'syntax'; it is measured by attnprobe syntax"),
         (["special_excess"], "no 'special_excess'; it is measured by attnprobe roles"),
@@ -197,3 +199,8 @@ def test_names_are_not_taken_twice():
 def test_what_is_no_statistic_of_the_census(wanted, says):
     with pytest.raises(AttnprobeError, match=says):
         choose(wanted)
+
+
+def test_the_census_of_any_text():
+    shown = dict.fromkeys(statistic.family.name for statistic in choose(None))
+    assert list(shown) == ["entropy", "positional", "special", "rare", "distance"]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from attnprobe.sums.documents import BLOCKS
+from attnprobe.sums.inference import sign_flip
 from attnprobe.sums.links import DRAWS, CrossFit, Difference, Links, assign_folds, draw_signs
 
 
@@ -119,3 +120,10 @@ def test_p_is_uniform_where_heads_are_as_good_as_the_rule():
     assert 0.4 <= (p < 0.5).mean() <= 0.6
     assert abs(value.mean()) < 3 * value.std() / 20
     assert 0.85 < error.mean() / value.std() < 1.2
+
+
+def test_p_of_two_who_are_fixed_is_the_sign_flip_test():
+    asked, ours, theirs = np.zeros((3, BLOCKS), int)
+    asked[:6], ours[:6], theirs[:6] = 4, [3, 2, 4, 1, 2, 3], [2, 2, 1, 2, 1, 2]
+    difference = Difference(CrossFit.fixed(asked, ours), CrossFit.fixed(asked, theirs))
+    assert difference.p(1) == pytest.approx(sign_flip((ours - theirs)[:6]), abs=0.02)

@@ -10,6 +10,7 @@ from scipy.spatial.distance import jensenshannon
 from transformers import AutoModel
 
 from attnprobe.corpus.document import Document
+from attnprobe.errors import AttnprobeError
 from attnprobe.findings.comparison import ModelComparison
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.options import CorpusOptions
@@ -134,6 +135,9 @@ def test_models_of_other_shapes_have_pairs_and_no_heads_of_one_number(tiny):
     assert found.pairs[kind].average.shape == (12, 8)
     assert found.numbered is None
     assert not found.shared.alike
+    other.resize_token_embeddings(20)
+    with pytest.raises(AttnprobeError, match="other knows only 20; its tokenizer belongs to another model"):
+        against((model, tokenizer), (other, tokenizer))
 
 
 def test_maps_of_words_are_sums_over_keys_and_means_over_queries(tiny):

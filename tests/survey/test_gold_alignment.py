@@ -17,7 +17,7 @@ def test_it_is_what_links_tabulates(name, given, saved):
     """One pair of texts is a corpus too: the same numbers, in the same columns."""
     folder = saved(name)
     view = attnprobe.view(folder, TEXT, alignment=LINE, **given)
-    (maps,) = [one for one in view.seen.maps if one.alignment is not None]
+    (maps,) = [one for one in view.sequence.maps if one.alignment is not None]
     given = {"alignments": [LINE], "metric": "aer", "by": "head", "targets": [TARGET]}
     table = attnprobe.links(str(folder), [TEXT], **given).to_pandas()
     names = {

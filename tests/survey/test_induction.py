@@ -6,7 +6,7 @@ import torch
 from transformers import BertConfig, BertModel
 
 import attnprobe
-from attnprobe.corpus.store import replace_repeated
+from attnprobe.corpus.batch import replace_repeated
 from attnprobe.corpus.tokenizer import Frame
 from attnprobe.model.load import load_checkpoint
 from attnprobe.run.repeated import RepeatedTokens, list_ordinary_tokens

@@ -73,8 +73,8 @@ def test_an_image(media_model, photos):
     assert labels[16] == "row 3, column 3"
     # What the model saw: the image in 32 by 32 pixels.
     expected = np.asarray(Image.open(path).resize((32, 32), Image.Resampling.BILINEAR))
-    assert found.seen.picture.shape == (32, 32, 3)
-    assert np.abs(found.seen.picture.astype(int) - expected).max() <= 2
+    assert found.sequence.picture.shape == (32, 32, 3)
+    assert np.abs(found.sequence.picture.astype(int) - expected).max() <= 2
 
 
 def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_model, photos):
@@ -87,7 +87,7 @@ def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_m
     expected = group_tokens(whole.attention["encoder"], groups, groups)
     np.testing.assert_allclose(found.attention["encoder"], expected, atol=1e-6)
     np.testing.assert_allclose(
-        found.seen.maps[0].rolled, group_tokens(whole.seen.maps[0].rolled, groups, groups), atol=1e-6
+        found.sequence.maps[0].rolled, group_tokens(whole.sequence.maps[0].rolled, groups, groups), atol=1e-6
     )
     assert found.tokens["encoder"][0] == (
         "[token 0]", "row 0, column 0", "row 0, column 1", "row 1, column 0", "row 1, column 1",
@@ -114,7 +114,7 @@ def test_removed_heads_stay_in_their_places(saved, tmp_path):
         random_orders=0, step=0.5, save=tmp_path / "pruned", physical=True,
     )  # fmt: skip
     found = attnprobe.view(tmp_path / "pruned", TEXT, rollout=True)
-    kept = found.seen.maps[0].kept
+    kept = found.sequence.maps[0].kept
     rows = found.attention["encoder"]
     assert 0 < (~kept).sum() < kept.size
     np.testing.assert_allclose(rows.sum(-1), np.broadcast_to(kept[..., None], rows.shape[:-1]), atol=1e-5)

@@ -24,7 +24,7 @@ COLUMNS = [
     Column("entropy", "nats", headline=True, title="entropy of a row"),
     Column("entropy_se", "nats", role="error"),
     Column("never", "share"),
-    Column("found"),
+    Column("flag"),
 ]
 NAN = math.nan
 DATA = {
@@ -36,7 +36,7 @@ DATA = {
     "entropy": [0.1 + 0.2, 1 / 3, NAN],
     "entropy_se": [5e-324, 1e22, None],
     "never": [NAN, NAN, NAN],
-    "found": [True, False, True],
+    "flag": [True, False, True],
 }
 PROVENANCE = {
     "command": ["attnprobe", "entropy", "demo"],
@@ -48,11 +48,11 @@ TABLE = HeadTable("entropy of heads", COLUMNS, DATA, NOTES, PROVENANCE)
 
 def cells(table):
     """Give every cell with its type; an undefined number and an absent label are both None."""
-    found = {
+    plain = {
         column.name: [to_plain(cell, column.role) for cell in table.data[column.name]]
         for column in table.columns
     }
-    return {name: [(type(cell).__name__, cell) for cell in column] for name, column in found.items()}
+    return {name: [(type(cell).__name__, cell) for cell in column] for name, column in plain.items()}
 
 
 def assert_same(read, table):

@@ -45,9 +45,9 @@ def test_an_encoder_decoder():
     right = table(rows[3:] + rows[:3], {"jsd": [4.0, 5.0, 6.0, 1.0, 2.0, 3.0]}, keys=keys)
     assert left.join(right)["jsd"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     bare = table([row[1:] for row in rows[:2]], {"jsd": [1.0, 2.0]})
-    for one, other in ((left, bare), (bare, left)):
+    for first, second in ((left, bare), (bare, left)):
         with pytest.raises(AttnprobeError, match="more than one row for some layer, head"):
-            one.join(other)
+            first.join(second)
 
 
 def test_columns_of_one_name():
@@ -92,6 +92,7 @@ def test_an_error_has_its_measure(other):
         (table(ROWS, {"x": [1.0] * 4}, model="roberta"), "about bert, the other about roberta"),
         (table([*ROWS, (2, 0)], {"x": [1.0] * 5}), "not about the same rows: 1 of them"),
         (table([*ROWS, (0, 0)], {"x": [1.0] * 5}), "more than one row for some layer, head"),
+        (table(ROWS, {"entropy_other": [1.0] * 4, "entropy": [5.0] * 4}), "give another suffix"),
         (table([(0,)], {"x": [1.0]}, keys=("check",)), "no columns in common"),
         (table(ROWS, {"x": [1.0] * 4}, keys=("layer_a", "head_a")), "no columns in common"),
     ],

@@ -30,9 +30,9 @@ def test_numbers_are_rounded_to_two_digits_of_their_errors():
 @pytest.mark.parametrize("where", ["title", "notes", "cell", "unit"])
 def test_a_hostile_word_is_only_a_word(where):
     evil = "</td><script>alert(1)</script>\u202e"
-    said = {one: evil if one == where else "good" for one in ("title", "notes", "cell", "unit")}
-    column = Column("label", said["unit"], role="text")
-    page = HeadTable(said["title"], [column], {"label": [said["cell"]]}, [said["notes"]])._repr_html_()
+    words = {one: evil if one == where else "good" for one in ("title", "notes", "cell", "unit")}
+    column = Column("label", words["unit"], role="text")
+    page = HeadTable(words["title"], [column], {"label": [words["cell"]]}, [words["notes"]])._repr_html_()
     assert "<script" not in page
     assert "\u202e" not in page
     assert "</td><script>alert(1)</script>" in unescape(page)

@@ -1,4 +1,4 @@
-"""Which objective a checkpoint is scored on, by what it holds and what the data say."""
+"""The choice of an objective, by the heads of the checkpoint and the labels of the data."""
 
 from collections.abc import Callable
 from functools import cache
@@ -14,11 +14,11 @@ from attnprobe.model.task_heads import TaskHead
 from attnprobe.run.progress import Progress
 from attnprobe.tasks import OBJECTIVES, Gold
 
-#: Loads a checkpoint with the first of some heads that it holds, makes the first up if forced, for text,
-#: images or sound: (heads, force, modality).
+#: Loads a checkpoint with the first of the heads that it holds; forced, it makes the first one up:
+#: (heads, force, modality).
 Loader = Callable[..., Checkpoint]
 _REPRESENTATION = "representation"
-#: What is looked for where there are no labels, or no head for them.
+#: The objectives that are tried where there are no labels, or no head for them.
 _LANGUAGE = "masked-lm", "causal-lm"
 
 
@@ -32,10 +32,10 @@ def import_objective(name: str) -> type[Objective]:
 def choose_task(
     load: Loader, options: TaskOptions, modality: str, labelled: Gold, progress: Progress
 ) -> tuple[Checkpoint, str]:
-    """Load the checkpoint with the head of the task, name the objective, and say what was chosen.
+    """Load the checkpoint with the head of the task, choose the objective, and say which it is.
 
-    Where nothing is named: what the labels are for, if the checkpoint holds such a head, else masked or
-    causal language modelling if it holds that head, else representation.
+    Without --objective, it is the usual objective of the labels if the checkpoint holds its head, else masked
+    or causal language modelling if it holds that head, else representation.
     """
     if options.objective is not None:
         check_gold(options.objective, labelled)
@@ -63,7 +63,7 @@ def choose_task(
 
 
 def _load(load: Loader, options: TaskOptions, modality: str, labelled: Gold) -> tuple[Checkpoint, str]:
-    """Load a checkpoint with the first head that it holds of those that could do, and name the objective."""
+    """Load a checkpoint with the head of the first objective that it can do; return that objective's name."""
     named = options.objective
     names = [named] if named else [*_list_objectives(labelled), *_LANGUAGE]
     kinds = [*map(import_objective, names)]
@@ -88,7 +88,7 @@ def _load(load: Loader, options: TaskOptions, modality: str, labelled: Gold) -> 
 
 
 def _list_objectives(labelled: Gold) -> list[str]:
-    """List the objectives that are looked for where there are labels, the usual one first."""
+    """List the objectives whose usual labels are of a kind."""
     return [name for name, spec in OBJECTIVES.items() if spec.gold[:1] == (labelled,)]
 
 

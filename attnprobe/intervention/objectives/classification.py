@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,17 +15,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from attnprobe.corpus.batch import Batch
 from attnprobe.corpus.document import Label
 from attnprobe.errors import DataError, ModelError
-from attnprobe.intervention.metrics.score import (
-    Score,
-    class_f1,
-    entity_f1,
-    f1_macro,
-    f1_micro,
-    matthews,
-    pearson,
-    spearman,
-    word_accuracy,
-)
+from attnprobe.intervention.metrics import score
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,
@@ -35,13 +24,8 @@ from attnprobe.intervention.objectives.objective import (
     mean_by_example,
     upcast,
 )
+from attnprobe.model import task_heads
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.task_heads import (
-    CLASSIFICATION,
-    IMAGE_CLASSIFICATION,
-    SOUND_CLASSIFICATION,
-    TOKEN_CLASSIFICATION,
-)
 from attnprobe.run.corpus import Corpus
 from attnprobe.run.examples import Documents, join_words
 from attnprobe.tasks import OBJECTIVES
@@ -50,8 +34,8 @@ from attnprobe.tasks import OBJECTIVES
 _NAMED = 8
 #: What a sequence classification head predicts, by the objective that scores it.
 _PREDICTED = {"classification": "one class", "multi-label": "several labels", "regression": "a number"}
-#: What parts labels that are written into one string.
-_PARTED = re.compile(r"[|,]")
+#: What separates labels that are written into one string.
+_SEPARATOR = re.compile(r"[|,]")
 _BITS = {"0": 0, "1": 1, "0.0": 0, "1.0": 1}
 #: How a label begins that is of an entity, in the schemes that seqeval reads: IOB1, IOB2, IOE, IOBES.
 _BEGINNINGS = ("B", "I", "E", "S")
@@ -68,7 +52,7 @@ def find_prediction(checkpoint: Checkpoint) -> str:
 
 
 class Classes:
-    """The classes that a checkpoint knows: their ``count``, and their ``names`` by number."""
+    """The classes that a checkpoint predicts: their ``count``, and their ``names`` by number."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         config: Any = checkpoint.model.config
@@ -79,11 +63,11 @@ class Classes:
         self._numbers = {name.casefold(): number for name, number in spelled} | dict(spelled)
 
     def number(self, label: Any) -> int:
-        """Find the number of a class that a file spells by its name or its number."""
+        """Find the number of the class that a label names, or refuse the label."""
         number = self.find(label)
         if number is not None:
             return number
-        known = ", ".join(map(self.spelled, range(min(self.count, _NAMED))))
+        known = ", ".join(map(self.spell, range(min(self.count, _NAMED))))
         more = ", ..." if self.count > _NAMED else ""
         if _read_float(str(label)) == -1:
             more += " (-1 marks texts whose label is kept secret; take another split)"
@@ -92,7 +76,7 @@ class Classes:
         )
 
     def find(self, label: Any) -> int | None:
-        """Find the number of a class, or None where there is none of that name or number."""
+        """Find the number of the class that a label names or numbers; None where there is none."""
         spelled, number = str(label).strip(), _read_float(str(label))
         # A column of whole numbers with a gap is read as 1.0, 2.0, ...
         whole = str(int(number)) if number.is_integer() else spelled
@@ -103,7 +87,7 @@ class Classes:
             return int(number)
         return {"false": 0, "true": 1}.get(spelled.casefold()) if self.count == 2 else None
 
-    def spelled(self, number: int) -> str:
+    def spell(self, number: int) -> str:
         name = self.names.get(number, "")
         return str(number) if not name or name == f"LABEL_{number}" else f"{number} ({name})"
 
@@ -116,10 +100,13 @@ def _read_float(label: Any) -> float:
 
 
 class Prediction(Objective):
-    """What a sequence classification head predicts; ``predicted`` are the objectives of heads that do."""
+    """An objective of sequence classification heads; ``predicted`` lists what a head may predict for it."""
 
-    head = CLASSIFICATION
-    other_heads: ClassVar = {"image": IMAGE_CLASSIFICATION, "sound": SOUND_CLASSIFICATION}
+    head = task_heads.CLASSIFICATION
+    other_heads: ClassVar = {
+        "image": task_heads.IMAGE_CLASSIFICATION,
+        "sound": task_heads.SOUND_CLASSIFICATION,
+    }
     predicted: ClassVar[tuple[str, ...]]
 
     @classmethod
@@ -141,10 +128,10 @@ class Classification(Prediction):
 
     def read_labels(self, corpus: Corpus) -> None:
         known = Classes(self.checkpoint)
-        self.builders = {"mcc": partial(matthews, known.count), "f1": partial(class_f1, known.count)}
+        self.builders = {name: partial(build, known.count) for name, build in score.CLASS_METRICS.items()}
         self.gold = np.array([known.number(label) for label in list_labels(corpus)], np.int64)
         if len(np.unique(self.gold)) == 1:
-            alike = known.spelled(int(self.gold[0]))
+            alike = known.spell(int(self.gold[0]))
             self.remarks = [f"Every example has the label {alike}, so accuracy and loss say little here."]
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
@@ -161,14 +148,14 @@ class Classification(Prediction):
 class MultiLabel(Prediction):
     """Multi-label classification: for each label, whether a text has it.
 
-    The label of an example is a list of names or numbers; a string of them, parted by ``|`` or ``,``; or,
+    The label of an example is a list of names or numbers; a string of them, separated by ``|`` or ``,``; or,
     where every example has one, a row of 0 and 1 for each label that the model knows. The loss is the mean
     over labels of the binary cross entropy; a label is predicted where its probability is more than a half.
     """
 
     name = "multi-label"
     predicted = ("multi-label", "classification")
-    builders = MappingProxyType({"f1_micro": f1_micro, "f1_macro": f1_macro})
+    builders = score.LABEL_METRICS
     explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
 
     def read_labels(self, corpus: Corpus) -> None:
@@ -199,7 +186,7 @@ def _split_labels(known: Classes, label: Label) -> list[Any]:
     if isinstance(label, tuple):
         return list(label)
     if isinstance(label, str) and known.find(label) is None:
-        return [part for part in _PARTED.split(label) if part.strip()]
+        return [part for part in _SEPARATOR.split(label) if part.strip()]
     return [label]
 
 
@@ -211,7 +198,7 @@ class Regression(Prediction):
 
     name = "regression"
     predicted = ("regression",)
-    builders = MappingProxyType({"pearson": pearson, "spearman": spearman})
+    builders = score.NUMBER_METRICS
     explains = "the predicted number"
     positive = "A head of positive relevance raises this number, one of negative relevance lowers it."
 
@@ -241,14 +228,14 @@ class Regression(Prediction):
 class TokenClassification(Objective):
     """Token classification: cross-entropy of the label of each word.
 
-    A label is a part of speech, or part of an entity. A word is scored at its first token, as ``run_ner`` and
-    its kin train taggers: ``targets`` are these tokens and their right classes, (2, word), of each example.
-    The loss of an example is the mean over its words, in nats.
+    A label is a part of speech, or part of an entity. A word is scored at its first token, as ``run_ner``
+    trains taggers. ``targets`` has, for each example, the positions of these tokens and their right classes,
+    (2, word). The loss of an example is the mean over its words, in nats.
     """
 
     name = "token-classification"
-    head = TOKEN_CLASSIFICATION
-    builders = MappingProxyType({"accuracy": word_accuracy, "f1": entity_f1})
+    head = task_heads.TOKEN_CLASSIFICATION
+    builders = score.WORD_METRICS
     explains = "the mean over words of the logit of the predicted label less that of the runner-up"
 
     def read_labels(self, corpus: Corpus) -> None:
@@ -271,7 +258,7 @@ class TokenClassification(Objective):
         entities = has_entities(Classes(checkpoint).names.values())
         return tuple(name for name in OBJECTIVES[cls.name].metrics if entities or name != "f1")
 
-    def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
+    def build_metric(self, name: str, examples: NDArray[np.int64]) -> score.Score:
         gold = np.concatenate([self.targets[example][1] for example in examples])
         if name == "f1" and not has_entities(self._names(gold)):
             raise DataError(
@@ -281,7 +268,7 @@ class TokenClassification(Objective):
         return super().build_metric(name, examples)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Answer, with ``words`` that are right and there (batch, 2), and ``entities`` (batch, 3)."""
+        """Answer, with counts of right words and all (batch, 2), and of ``entities`` (batch, 3)."""
         logits = upcast(self.ask(batch).logits)
         targets = [self.targets[member] for member in batch.members]
         sizes = torch.tensor([target.shape[1] for target in targets])
@@ -311,12 +298,12 @@ class TokenClassification(Objective):
 
 
 def has_entities(names: Iterable[str]) -> bool:
-    """Tell whether some label is of an entity, such as B-PER; NOUN is of the word itself."""
+    """Tell whether any label is of an entity, as B-PER is, and NOUN is not."""
     return any(_in_scheme(name) != _NONE for name in names)
 
 
 def count_entities(predicted: Sequence[str], gold: Sequence[str]) -> tuple[int, int, int]:
-    """Count the entities of a text that are right (first word, last word and type), predicted, and there."""
+    """Count the entities of a text: those predicted rightly (place and type), all predicted, all gold."""
     from seqeval.metrics.sequence_labeling import get_entities  # takes a second: it imports scikit-learn
 
     ours, theirs = (

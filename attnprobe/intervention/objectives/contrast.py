@@ -1,4 +1,4 @@
-"""What is read off a model where a clean text is set against a corrupted one: one number m of each text."""
+"""What patching measures: one number m that a model gives a text, clean or corrupted."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -22,15 +22,14 @@ class ContrastMeasure(Objective):
     """A number m that a model gives a text, bound to pairs of texts; ``Answer.loss`` is m, not a loss.
 
     Attributes:
-        about: What m is where there is one answer, and ``compared`` where there are two.
-        decides: Whether the sign of m says what the model decides for, also where there is one answer.
-        exclusive: Whether one answer, against which all else is joined, rules out the others.
+        reads: Which output of the model m is read off.
+        about: What m is for a pair with one answer, and ``about_both`` what it is for one with two.
+        exclusive: Whether an answer rules out all others, so that one answer is compared with all others.
     """
 
     reads: ClassVar[Reads]
     about: ClassVar[str]
-    compared: ClassVar[str] = "the logit of the answer less that of the other"
-    decides: ClassVar[bool] = True
+    about_both: ClassVar[str] = "the logit of the answer less that of the other"
     exclusive: ClassVar[bool] = True
     unit: ClassVar[str] = "nats"
 
@@ -40,10 +39,9 @@ class ContrastMeasure(Objective):
         self.checkpoint, self.targets = checkpoint, targets
         self.places = np.array([readout.places for readout in readouts], np.int64)
         pairs = [[self.number(each) for each in (readout.answer, readout.other)] for readout in readouts]
-        self.answers, self.seconds = np.array(pairs, np.int64).T
-        self.others = self.seconds >= 0
-        self.signed = self.decides or bool(self.others.all())
-        if (self.others & (self.answers == self.seconds)).any():
+        self.answers, self.others = np.array(pairs, np.int64).T
+        self.have_both = self.others >= 0
+        if (self.have_both & (self.answers == self.others)).any():
             raise DataError("Both answers are the same in a pair; give two that differ, or one.")
 
     def number(self, answer: str | int | None) -> int:
@@ -53,14 +51,14 @@ class ContrastMeasure(Objective):
     @property
     def described(self) -> str:
         """What m is, in words."""
-        if self.others.all():
-            return self.compared
-        if not self.others.any():
+        if self.have_both.all():
+            return self.about_both
+        if not self.have_both.any():
             return self.about
-        return f"{self.compared}, or, where there is one answer, {self.about}"
+        return f"{self.about_both}, or, where there is one answer, {self.about}"
 
     def answer(self, batch: Batch, untouched: Answer | None = None, *, corrupted: bool = False) -> Answer:
-        """Give m of the clean or the corrupted texts of a batch."""
+        """Answer with m of the clean or the corrupted texts of a batch as the loss."""
         return Answer(self.compute(batch, corrupted=corrupted))
 
     @abstractmethod
@@ -68,11 +66,11 @@ class ContrastMeasure(Objective):
         """Compute m of each text of a batch, (batch,)."""
 
     def compare(self, logits: Tensor, members: NDArray[np.int64]) -> Tensor:
-        """Compare the logits z (batch, choice) of both answers; of one, m = z_a - ln sum_{c != a} exp z_c."""
+        """Compute m from logits (batch, choice): z_a - z_b, or z_a - ln sum_{c != a} e^z_c for one answer."""
         logits = upcast(logits)
         first, second = (
             torch.from_numpy(numbers[members]).to(logits.device)[:, None]
-            for numbers in (self.answers, self.seconds)
+            for numbers in (self.answers, self.others)
         )
         answer, other = (logits.gather(-1, number.clamp_min(0)) for number in (first, second))
         rest = torch.zeros_like(answer)
@@ -96,7 +94,7 @@ class ClassContrast(ContrastMeasure):
 
 
 class LabelContrast(ClassContrast):
-    """The logit of a label, or the difference of those of two, of a model that gives a text several."""
+    """The logit of a label, or the difference of two, of a model that gives a text several labels."""
 
     name = "multi-label"
     exclusive = False
@@ -108,7 +106,6 @@ class NumberContrast(ContrastMeasure):
     name = "regression"
     reads = "number"
     about = "the predicted number"
-    decides = False
     unit = ""
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
@@ -137,12 +134,11 @@ class NextContrast(MaskContrast):
 
 
 class TextContrast(ContrastMeasure):
-    """How probable a text is, all tokens after the first: the measure of BLiMP (Warstadt et al. 2020)."""
+    """The log probability of a text after its first token, as BLiMP has it (Warstadt et al. 2020)."""
 
     name = "causal-lm"
     reads = "text"
     about = "the log probability of the text that is read, ln p(tokens after the first)"
-    decides = False
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         logits = self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits
@@ -155,27 +151,26 @@ class TargetContrast(ContrastMeasure):
     name = "seq2seq"
     reads = "target"
     about = "the log probability of the target"
-    compared = (
+    about_both = (
         "the logit of the first token of the target that the other target has not, less that of the other's"
     )
-    decides = False
 
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
         logits = upcast(self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits)
         right = torch.tensor([self.targets[member] for member in batch.members], device=logits.device)
-        second = torch.from_numpy(self.seconds[batch.members]).to(logits.device)
-        last = logits[:, -1]  # where two targets part, what the decoder reads ends
+        second = torch.from_numpy(self.others[batch.members]).to(logits.device)
+        last = logits[:, -1]  # the decoder reads two targets up to where they differ
         difference = last.gather(-1, right[:, -1:]) - last.gather(-1, second.clamp_min(0)[:, None])
         return torch.where(second >= 0, difference.squeeze(-1), _sum_log_probabilities(logits, right))
 
 
 def _sum_log_probabilities(logits: Tensor, right: Tensor) -> Tensor:
-    """Sum the log probabilities of tokens (batch, token), by logits (batch, token, class)."""
+    """Sum the log probabilities that logits (batch, token, class) give the right tokens (batch, token)."""
     right = right.to(logits.device)[..., None]
     return logits.log_softmax(-1).gather(-1, right).squeeze(-1).sum(-1)
 
 
 _ANSWERED = (ClassContrast, LabelContrast, NumberContrast, MaskContrast, NextContrast, TargetContrast)
-#: By the name of the objective, for pairs with answers; and where there are none.
+#: The measure of each objective for pairs with answers, and for pairs without.
 MEASURES: dict[str, type[ContrastMeasure]] = {one.name: one for one in _ANSWERED}
 WITHOUT_ANSWER: dict[str, type[ContrastMeasure]] = {one.name: one for one in (TextContrast, NumberContrast)}

@@ -1,4 +1,4 @@
-"""What a model makes of a text as a whole, and tasks about several texts by that: pairs, triplets, search."""
+"""Embeddings of texts, and the tasks that compare them: similarity, triplets and retrieval."""
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ from attnprobe.errors import DataError, ModelError
 from attnprobe.intervention.metrics import ranking
 from attnprobe.intervention.metrics.score import (
     CLUSTER,
+    NUMBER_METRICS,
     Predictions,
     Values,
     mean_score,
-    pearson,
     spearman,
 )
 from attnprobe.intervention.objectives.objective import Answer, Objective, mean_by_example, upcast
@@ -32,16 +32,16 @@ from attnprobe.run.corpus import Corpus
 from attnprobe.sums.documents import in_second_half, name_documents
 
 Ints = NDArray[np.int64]
-#: The length of a vector that counts as none.
+#: The least length by which a vector is divided.
 _NOTHING = 1e-12
-#: Decimals of a cosine that are more than rounding: embeddings of identical texts that are read in batches of
-#: other sizes differ in their last bits, and are to have the same rank.
+#: Decimals that cosines are rounded to before they are ranked: embeddings of identical texts differ in their
+#: last bits where their batches differ in size.
 DECIMALS = 6
-#: How much nearer the positive of a triplet is to be, in cosine, so that nothing is lost.
+#: How much larger the cosine of the positive has to be for a triplet to have no loss.
 MARGIN = 0.5
 #: What cosines are multiplied by in the loss of retrieval.
 SCALE = 20.0
-#: The logit of what can't be answered with; infinity has no gradient where all are so.
+#: The logit of a passage that is left out; infinity would have no gradient where all are left out.
 _NEVER = -1e9
 #: Cosines of queries and passages that are held at once.
 _CELLS = 1 << 22
@@ -50,10 +50,10 @@ _CELLS = 1 << 22
 def embed(checkpoint: Checkpoint, batch: Batch, roles: Sequence[str] = ()) -> Tensor:
     """Make one vector of each text of a batch, with gradients if they are enabled: (batch, width).
 
-    Of an embedding model, the vector is that of ``SentenceTransformer.encode``: its pooling, which may leave
-    the tokens of a prompt out, then its further modules (Dense, Normalize). Of any other model, it is the
-    mean of the last hidden states over all tokens. ``roles`` says of each text whether it is a query or what
-    queries look for, whose prompts differ.
+    The vector of an embedding model is that of ``SentenceTransformer.encode``: its pooling, which may leave
+    the tokens of a prompt out, then its further modules (Dense, Normalize). That of any other model is the
+    mean of the last hidden states over all tokens. ``roles`` tells queries from documents, whose prompts
+    differ.
     """
     states = upcast(checkpoint.body(**checkpoint.inputs(batch.inputs))[0])
     if checkpoint.embedding is None:
@@ -63,7 +63,7 @@ def embed(checkpoint: Checkpoint, batch: Batch, roles: Sequence[str] = ()) -> Te
 
 
 class Representation(Objective):
-    """Representation: what the encoder says about a text, for checkpoints without a task.
+    """Representation: the embedding of a text, for checkpoints without a task.
 
     The loss is v . h for the embedding h and a random unit vector v of each example, so that the absolute
     derivative by a gate measures how far the head moves the state in an arbitrary direction. The score of an
@@ -77,32 +77,36 @@ class Representation(Objective):
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         state = embed(self.checkpoint, batch)
-        direction = torch.from_numpy(self.directions(batch, state.shape[-1])).to(state)
+        direction = torch.from_numpy(self.draw_directions(batch, state.shape[-1])).to(state)
         like = state if untouched is None or untouched.state is None else untouched.state
         similarity = cosine_similarity(state, like, dim=-1).clamp(-1, 1)  # rounding goes beyond
         along = (state * direction).sum(-1)
         return Answer(along, {"similarity": similarity}, state=state, margin=lambda: along)
 
-    def directions(self, batch: Batch, width: int) -> np.ndarray:
-        """Draw a unit vector for each example, the same in every run: (batch, width)."""
+    def draw_directions(self, batch: Batch, width: int) -> np.ndarray:
+        """Draw a random unit vector for each example, the same in every run: (batch, width)."""
         seeds = [(self.seed, int(member)) for member in batch.members]
         drawn = np.stack([np.random.default_rng(seed).standard_normal(width) for seed in seeds])
         return drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
 
 
 class RelatedTexts(Objective):
-    """An objective whose examples are relations among texts, scored by the embedding of each.
+    """An objective whose examples are relations among texts, scored by the embeddings of these texts.
 
-    Each text is embedded once. A derivative is taken text by text: with h_t the embedding of text t of T, and
-    L the mean loss of the examples, the loss of the text is
+    Each text is embedded once, and derivatives are taken text by text: with h_t the embedding of text t of T,
+    and L the mean loss of the examples, the loss of the text is
 
         L_t = T dL/dh_t . h_t
 
     where dL/dh_t, at the embeddings with the same heads on, is held fixed. The derivative of L_t by a gate is
-    what the head does, in this text, to L; their mean over texts is that of L by a gate that all texts share.
+    the effect of the head in this text on L; its mean over texts is the derivative of L by a gate that all
+    texts share.
 
-    ``loss`` is the number of an example that is its loss, ``by_example`` the names of the arrays over
-    examples, and ``numbers`` are their documents.
+    Attributes:
+        noun: What examples are called in sentences.
+        loss: The name of the number that is the loss of an example.
+        by_example: The names of the attributes that are arrays over examples.
+        numbers: The document of each example.
     """
 
     noun: ClassVar[str]
@@ -119,22 +123,22 @@ class RelatedTexts(Objective):
 
     @abstractmethod
     def read_uses(self, texts: Mapping[int, Uses]) -> None:
-        """Read the examples off the texts, by their places among the sequences."""
+        """Collect the examples from the uses of the texts, by the number of their sequence."""
 
     @abstractmethod
     def list_texts(self) -> Ints:
-        """Name the sequences that are a part of an example."""
+        """List the sequences that are part of an example."""
 
     @abstractmethod
     def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
-        """Compute the numbers that are needed of each example, (example,), by embeddings (text, width)."""
+        """Compute the numbers that metrics need of each example (example,) from embeddings (text, width)."""
 
     def list_roles(self, members: Ints) -> list[str]:
-        """Tell of each sequence whether it is a query or what queries look for, where some are."""
+        """List whether each sequence is a query or a document; nothing where an objective has neither."""
         return []
 
     def half(self, batches: BatchReader, *, second: bool) -> tuple[Objective, BatchReader]:
-        """Keep one half of the examples, and the texts that are a part of them."""
+        """Keep one half of the examples, and the texts that are part of them."""
         part, kept = copy(self), in_second_half(self.numbers) == second
         for name in self.by_example:
             setattr(part, name, getattr(self, name)[kept])
@@ -146,9 +150,9 @@ class RelatedTexts(Objective):
         return self.numbers
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Embed each text, and compute its loss where slopes are known."""
+        """Embed each text; its loss is L_t where slopes are bound, see ``find_slopes``."""
         state = embed(self.checkpoint, batch, self.list_roles(batch.members))
-        if self._slopes is None:  # no loss yet; as a number it says whether the embedding is one
+        if self._slopes is None:  # no loss yet; the norm shows whether the embedding is finite
             return Answer(state.norm(dim=-1), {"state": state}, state=state)
         share = (self._slopes[batch.members].to(state) * state).sum(-1)
         return Answer(share, {"state": state}, state=state)
@@ -166,7 +170,7 @@ class RelatedTexts(Objective):
         return {CLUSTER: np.where(shared, names, -1), **{name: scores[name].numpy() for name in scores}}
 
     def find_slopes(self, states: Values, batches: BatchReader) -> Self:
-        """Take the derivative of the mean loss by each embedding (text, width), and bind losses to it."""
+        """Bind the losses of texts to T dL/dh_t, computed from the embeddings (text, width)."""
         with torch.inference_mode(mode=False), torch.enable_grad():
             leaf = _place_states(states, batches).requires_grad_()
             (slopes,) = torch.autograd.grad(self.score(leaf, [self.loss])[self.loss].mean(), leaf)
@@ -187,13 +191,13 @@ def _place_states(states: Values, batches: BatchReader) -> Tensor:
 
 
 def _gather(states: Tensor, members: Ints) -> Tensor:
-    """Give the embeddings of sequences (sequence, ...), of length 1; a vector of nothing stays one."""
+    """Gather the embeddings of sequences, scaled to unit length; a vector of zeros stays one."""
     vectors = states[torch.from_numpy(members)]
     return vectors / vectors.norm(dim=-1, keepdim=True).clamp_min(_NOTHING)
 
 
 class Tuples(RelatedTexts):
-    """Examples of so many sequences each, ``members`` (example, place), and a number that is ``given``."""
+    """Examples of ``width`` sequences each, ``members`` (example, place), with a ``given`` number each."""
 
     width: ClassVar[int]
     by_example = ("numbers", "members", "given")
@@ -214,7 +218,7 @@ class Tuples(RelatedTexts):
 
 
 class Similarity(Tuples):
-    """Similarity: the squared error of the cosine of two texts' embeddings, for a score people gave.
+    """Similarity: the squared error of the cosine of two texts' embeddings, against a score people gave.
 
     The loss of a pair is (cosine - score) ** 2, as sentence-transformers' CosineSimilarityLoss has it. Scores
     beyond -1 to 1 are moved and scaled, so that the lowest of the data is 0 and the highest 1: ``targets``.
@@ -225,7 +229,7 @@ class Similarity(Tuples):
 
     name = "similarity"
     noun = "pairs"
-    builders = MappingProxyType({"pearson": pearson, "spearman": partial(spearman, DECIMALS)})
+    builders = NUMBER_METRICS | {"spearman": partial(spearman, DECIMALS)}
     loss = "mse"
     width = 2
     by_example = (*Tuples.by_example, "targets")
@@ -281,8 +285,9 @@ class Retrieval(RelatedTexts):
     in nats (InfoNCE): with one answer a query, sentence-transformers' MultipleNegativesRankingLoss with all
     passages in the batch. The passage that has the name of the query is the query itself, and left out.
 
-    ``passages``, last names first, and ``queries`` are sequences. Of each query, ``itself`` is the place of
-    the passage that it is, -1 for none, and ``answers`` are places and grades of those that answer it.
+    ``queries`` and ``passages`` are sequences, passages in descending order of their names. For each query,
+    ``itself`` is the place of the passage that it is, -1 for none, and ``answers`` has the places and grades
+    of the passages that answer it.
 
     References:
         Thakur et al. (2021), BEIR; van den Oord, Li and Vinyals (2018), Contrastive predictive coding.
@@ -354,7 +359,7 @@ class Retrieval(RelatedTexts):
         return scores
 
     def _iterate_cosines(self, states: Tensor) -> Iterator[tuple[Tensor, Ints, Ints]]:
-        """Give a few queries' cosines with all passages but themselves; query and place of each answer."""
+        """Yield cosines (query, passage) for a few queries at a time, and the cell of each answer in them."""
         queries, passages = _gather(states, self.queries), _gather(states, self.passages)
         step, places = max(1, _CELLS // len(passages)), torch.arange(len(passages))
         for start in range(0, len(queries), step):
@@ -372,7 +377,7 @@ def _contrast(scores: Tensor, row: Tensor, column: Tensor) -> Tensor:
 
 
 def _list_pairs(answers: NDArray[np.object_]) -> tuple[Ints, Ints, Values]:
-    """List the query of each answer, ascending, its passage's place and its grade, (pair,) each."""
+    """List, for all answers, the query (ascending), the place of the passage and the grade, (pair,) each."""
     row = np.repeat(np.arange(len(answers)), [*map(len, answers)])
     place, grade = np.concatenate(answers).T
     return row, place.astype(np.int64), grade

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import get_ident
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import ModelError
-from attnprobe.intervention.metrics.score import bleu, count_ngrams
+from attnprobe.intervention.metrics.score import TEXT_METRICS, count_ngrams
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,
@@ -32,7 +31,7 @@ HIDDEN = 0.15
 
 
 def fills_masks(checkpoint: Checkpoint) -> bool:
-    """Tell whether an encoder fills masks; where there is a decoder, that does."""
+    """Tell whether a checkpoint is an encoder that fills masks."""
     mask = getattr(checkpoint.tokenizer, "mask_token_id", None)
     return mask is not None and not checkpoint.model.config.is_encoder_decoder
 
@@ -55,7 +54,7 @@ class MaskedLanguageModel(Objective):
             raise ModelError(f"{checkpoint.name} {why}; choose --objective seq2seq or representation.")
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        hidden = self.hidden(batch)
+        hidden = self.choose_hidden(batch)
         tokenizer: Any = self.checkpoint.tokenizer
         masked = {**batch.inputs, "input_ids": batch.ids.masked_fill(hidden, tokenizer.mask_token_id)}
         logits = upcast(read_tokens(self.checkpoint, masked, hidden))
@@ -65,7 +64,7 @@ class MaskedLanguageModel(Objective):
         correct = (logits.argmax(-1) == right).to(loss.dtype)
         return Answer(mean(loss), {"accuracy": mean(correct)}, margin=lambda: mean(compute_margin(logits)))
 
-    def hidden(self, batch: Batch) -> Tensor:
+    def choose_hidden(self, batch: Batch) -> Tensor:
         """Choose the tokens to hide: True at (batch, position)."""
         assert batch.tokens is not None
         special = [*getattr(self.checkpoint.tokenizer, "all_special_ids", ())]
@@ -82,7 +81,7 @@ class MaskedLanguageModel(Objective):
 
 
 def read_tokens(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], places: Tensor) -> Tensor:
-    """Run a language model, and give its logits at some places (batch, position) alone: (place, class)."""
+    """Run a language model, and return its logits at the chosen places (batch, position): (place, class)."""
     with narrow_head(checkpoint.model, places):
         logits = checkpoint.model(**checkpoint.inputs(inputs)).logits
     return logits[places.to(logits.device)] if logits.ndim == 3 else logits  # some heads are not narrowed
@@ -90,7 +89,7 @@ def read_tokens(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], places: Te
 
 @contextmanager
 def narrow_head(model: Any, places: Tensor) -> Iterator[None]:
-    """Pass only the tokens at some places (batch, position) to the last layer of the head: it is wide."""
+    """Let the last layer of the head, which is wide, see the chosen places (batch, position) alone."""
     last = model.get_output_embeddings()
     if not isinstance(last, nn.Linear):
         yield
@@ -137,7 +136,7 @@ class SequenceToSequence(Objective):
     head = SEQ2SEQ
     has_targets = True
     other_heads: ClassVar = {"sound": SPEECH}
-    builders = MappingProxyType({"bleu": bleu})
+    builders = TEXT_METRICS
     explains = "the mean over target tokens of the best logit less that of the runner-up"
 
     def read_labels(self, corpus: Corpus) -> None:
@@ -145,7 +144,7 @@ class SequenceToSequence(Objective):
         self.targets = tokenise_targets(self.checkpoint, self.references)
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
-        """Answer by the target; or, where text is generated, give ``ngrams``, what BLEU counts of it."""
+        """Answer by the target, or, where text is generated, with ``ngrams``, the counts of BLEU."""
         if not self.resumable:
             pairs = zip(self.generate(batch), batch.members, strict=True)
             counts = [count_ngrams(text, self.references[member]) for text, member in pairs]
@@ -169,7 +168,7 @@ class SequenceToSequence(Objective):
 
 
 def _answer_tokens(logits: Tensor, right: Tensor) -> Answer:
-    """Average over each example's tokens, by logits (batch, token, class) and ``right`` (batch, token)."""
+    """Answer with means over the tokens of each example, from logits (batch, token, class)."""
     logits, right = upcast(logits), right.to(logits.device)
     loss = cross_entropy(logits.transpose(1, 2), right, reduction="none").mean(-1)
     accuracy = (logits.argmax(-1) == right).to(loss.dtype).mean(-1)

@@ -1,4 +1,4 @@
-"""What every task is: batches in, one loss and one score for each example out."""
+"""The base of all objectives: from batches to one loss and one score for each example."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.corpus.document import Label
-from attnprobe.errors import DataError
+from attnprobe.errors import DataError, ModelError
 from attnprobe.intervention.metrics.score import CLUSTER, Predictions, Score, Values, mean_score
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import TaskHead
@@ -24,14 +24,14 @@ from attnprobe.tasks import METRICS, OBJECTIVES
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model answers to a batch; gradients flow back from loss and margin.
+    """The answer of a model to a batch; gradients flow back from loss and margin.
 
     Attributes:
-        loss: One number an example (batch,), the mean over its own targets.
-        scores: Further numbers an example (batch, ...), or what computes them, where that takes its time.
-        state: What the model says about each example (batch, width), where that is the task.
-        margin: Computes what relevance explains of each example (batch,), as a rule how far what is predicted
-            is ahead of the runner-up.
+        loss: One number an example (batch,), the mean over its targets.
+        scores: Further numbers an example (batch, ...), or functions that compute them if they are costly.
+        state: The embedding of each example (batch, width), where that is the task.
+        margin: Computes what relevance explains of each example (batch,), as a rule the logit of the
+            prediction less that of the runner-up.
     """
 
     loss: Tensor
@@ -40,7 +40,7 @@ class Answer:
     margin: Callable[[], Tensor] | None = None
 
     def value(self, name: str) -> Values:
-        """Read one of the numbers as an array over the examples."""
+        """Return one of the numbers as an array over the examples."""
         number = self.loss if name == "loss" else self.scores[name]
         if not isinstance(number, Tensor):
             number = number()
@@ -56,11 +56,11 @@ class Objective(ABC):
         other_heads: The heads where no text is read, by modality.
         has_targets: Whether labels are texts that a decoder reads.
         compares: Whether answers are compared with those of the untouched model.
-        least: Tokens that an example needs at least.
+        least: The fewest tokens that an example may have.
         explains: What ``Answer.margin`` is, and ``positive`` what a head of positive relevance does.
-        builders: What builds a metric that is not the mean of the number of its name.
+        builders: Functions that build the metrics which are no means of the number of their name.
         remarks: Sentences worth telling the user.
-        gold: The right label of each example, or of each whether it is right, (example, ...).
+        gold: The right label of each example, or whether each label is right, (example, ...).
         resumable: Whether an answer is one forward pass, which can resume at a layer.
     """
 
@@ -89,7 +89,7 @@ class Objective(ABC):
         """Refuse a checkpoint that can't do the task."""
 
     def read_labels(self, corpus: Corpus) -> None:  # noqa: B027 (some tasks have no labels)
-        """Read what is right for each example."""
+        """Read the right answer to each example."""
 
     @classmethod
     def read_examples(cls, documents: Documents) -> Documents:
@@ -115,17 +115,17 @@ class Objective(ABC):
         return self.builders[name]()
 
     def list_gold(self, examples: NDArray[np.int64]) -> Values | None:
-        """List the right label of each example that is scored, where it has one."""
+        """List the right labels of the examples that are scored; None for a task without labels."""
         return None if self.gold is None else self.gold[examples]
 
     def list_kept(self, needs: Sequence[str]) -> list[str]:
-        """List which numbers of an answer are kept, where a metric needs some of an example."""
+        """List which numbers of an answer have to be kept for what a metric needs."""
         return [name for name in needs if name != "label"]
 
     def complete(
         self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]
     ) -> Predictions:
-        """Put together what was kept of the answers to all examples, in the order of sequences."""
+        """Complete the kept numbers of all answers, in the order of sequences, to predictions."""
         members = batches.members
         known = {} if self.gold is None or "label" not in needs else {"label": self.gold[members]}
         return {**known, CLUSTER: batches.clusters[members], **answers}
@@ -135,13 +135,13 @@ class Objective(ABC):
         return batches.documents[batches.members]
 
     def half(self, batches: BatchReader, *, second: bool) -> "tuple[Objective, BatchReader]":
-        """Keep one half of the documents, and what is to be read of it."""
+        """Keep one half of the documents: the objective and its batches."""
         return self, batches.half(second)
 
     def ask(self, batch: Batch, **more: Any) -> Any:
-        """Run the model with its head on a batch; one with a decoder shifts its text itself."""
+        """Run the model with its head on a batch."""
         inputs = self.checkpoint.inputs(batch.inputs)
-        inputs.pop("decoder_input_ids", None)
+        inputs.pop("decoder_input_ids", None)  # the model shifts its labels itself
         return self.checkpoint.model(**inputs, **more)
 
     @abstractmethod
@@ -154,19 +154,27 @@ def list_labels(corpus: Corpus) -> list[Label]:
     return [corpus.batches.labels[example] for example in range(corpus.sequences)]
 
 
+def check_finite(values: Tensor, checkpoint: Checkpoint, what: str) -> None:
+    """Refuse a model that gives NaN or infinity; ``what`` the values are is a plural noun."""
+    if not bool(torch.isfinite(values).all()):
+        raise ModelError(
+            f"{checkpoint.name} gives NaN or infinite {what}; try --dtype float32, or look at its weights."
+        )
+
+
 def upcast(values: Tensor) -> Tensor:
     """Convert to float32 at least: a loss in half precision is too coarse to compare."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def compute_margin(logits: Tensor) -> Tensor:
-    """Compute how far the best of some logits (..., class) is ahead of the runner-up, (...)."""
+    """Compute the best logit less that of the runner-up, (...), from logits (..., class)."""
     best, *others = logits.topk(min(2, logits.shape[-1]), -1).values.unbind(-1)
     return best - others[0] if others else best
 
 
 def mean_by_example(example: Tensor, examples: int) -> Callable[[Tensor], Tensor]:
-    """Make the function that averages over the targets of each example, of which each target names one."""
+    """Make a function that averages values of targets over each example; ``example`` names that of each."""
     count = torch.bincount(example, minlength=examples)
 
     def mean(values: Tensor) -> Tensor:

@@ -2,8 +2,6 @@
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 from typing import Self
 
 import numpy as np
@@ -12,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.errors import ModelError
 from attnprobe.intervention.objectives.contrast import ContrastMeasure
-from attnprobe.intervention.objectives.objective import upcast
+from attnprobe.intervention.objectives.objective import check_finite, upcast
 from attnprobe.intervention.task import TaskData
 from attnprobe.model.quantisation import refuse_gradients
 from attnprobe.model.reading.gates import Gates
@@ -123,11 +120,7 @@ def patch_pairs(
             mode = torch.enable_grad() if attribute else torch.inference_mode()
             with mode, recording(differentiable=attribute):
                 base_m = measure.answer(base, corrupted=not plan.noising).loss
-            if not all(bool(torch.isfinite(m).all()) for m in (base_m, source_m)):
-                raise ModelError(
-                    f"{checkpoint.name} gives NaN or infinite numbers; try --dtype float32, or look at its "
-                    "weights."
-                )
+            check_finite(torch.stack([base_m.detach(), source_m]), checkpoint, "numbers")
             outputs = dict(gates.outputs)
             effect, attribution = np.full((2, len(part), *chosen.shape), np.nan)
             if attribute:
@@ -162,7 +155,7 @@ def patch_pairs(
         with replay.watch(architecture.sites) if resumes else nullcontext():
             pairs: PatchedPairs = data.total(
                 name,
-                lambda batch: reduce(add, halving.run(batch, patch)),
+                lambda batch: halving.total(batch, patch),
                 PatchedPairs.from_arrays,
                 thread_context=gates.thread_context,
                 question={"heads": compute_digest(chosen), "attribution": str(attribute)},

@@ -20,6 +20,7 @@ from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER,
 from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan, measure_pairs
 from attnprobe.intervention.request import PEEKED
 from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, limit_batches
+from attnprobe.model.reading.gates import freeze_weights
 from attnprobe.run.contrasts import ContrastCorpus
 from attnprobe.run.passes import Run
 from attnprobe.run.preparation import prepare_corpus
@@ -114,9 +115,10 @@ def bind_pairs(
     ) as corpus:
         assert isinstance(corpus, ContrastCorpus)
         objective = measure(checkpoint, corpus.readouts, corpus.targets)
-        data = TaskData(model, corpus, objective, run, corpus.workers)
-        with data.hold(session, options, measure=objective.described, pairs=corpus.counts) as held:
-            yield held
+        facts = {"measure": objective.described, "pairs": corpus.counts}
+        record = session.record_task(model, corpus, options, **facts)
+        with freeze_weights(checkpoint):
+            yield TaskData(model, corpus, objective, run, "", session.source.name, record)
 
 
 def tabulate_patching(
@@ -180,9 +182,9 @@ def tabulate_patching(
 def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> Estimate:
     """Divide the sum of effects (pair, ...) by the sum of gaps (pair,), of the pairs that have both.
 
-    The error is that of the jackknife over blocks of documents. It is the error of the share, which the test
-    of the effect against 0 does not know: a share several errors from 0 may have an effect that is not
-    significant, where effects and gaps vary together.
+    The error is the jackknife's over blocks of documents. It is not the error of the test of the effect
+    against 0: a share several errors from 0 may have an effect that is not significant, if effects and gaps
+    vary together.
 
     References:
         Cochran (1977), Sampling techniques, section 6.4.
@@ -198,7 +200,7 @@ def compute_share(effect: Floats, gap: Floats, documents: NDArray[np.int64]) -> 
 
 
 def adjust_tests(p: Floats, tested: NDArray[np.bool_], correction: Correction) -> Floats:
-    """Adjust p for all that could have been tested: what was not chosen for a test counts as one of p = 1."""
+    """Adjust p for all heads that could have been tested: those not chosen count with p = 1."""
     filled = np.where(tested & np.isnan(p), 1.0, p)
     return np.where(np.isnan(p), np.nan, adjust(filled.ravel(), correction).reshape(p.shape))
 

@@ -54,16 +54,16 @@ def prune_in_steps(
     rerank: bool = False,
     margin: float | None = None,
 ) -> Pruning:
-    """Rank the heads, remove them step by step, and score what is left.
+    """Rank the heads, remove them step by step, and score the rest.
 
-    Heads are ranked on ``rank_source`` where it is given, else on one half of the examples, and scored on the
-    other. A criterion that is read from a table leaves all examples for scoring.
+    Heads are ranked on ``rank_source`` if it is given, else on one half of the examples, and scored on the
+    other half. A criterion from a table leaves all examples for scoring.
 
     References:
         Michel, Levy and Neubig (2019), section 4.2.
     """
     progress, seed = session.progress, session.task.seed
-    model, documents = session.open_source([criterion.name])
+    model, documents = session.choose_by_labels([criterion.name])
     architecture, kept = model.architecture, model.architecture.kept
     if share_weights(model.checkpoint.body, architecture.sites):
         raise ModelError(
@@ -169,10 +169,10 @@ def walk_within(
 ) -> tuple[list[int], int]:
     """Walk an order until a step loses more than a margin, then through the heads of that step.
 
-    A step passes where the one-sided 95 % bound of ``bound_losses`` is at most the margin, over examples that
-    did not set the order; of steps in this order, the last that passes loses more than the margin in at most
-    5 % of samples. The heads inside the step that fails go one by one, or, where they are more than ten, in
-    ten parts: tests after a failure, with which it is at most 10 % where the loss grows along the order.
+    A step passes if the one-sided 95 % bound of ``bound_losses`` is at most the margin, over examples that
+    did not set the order. The last step that passes loses more than the margin in at most 5 % of samples. The
+    heads of the failing step are removed one by one, or in ten parts if there are more than ten. These are
+    tests after a failure, and raise the 5 % to at most 10 % if the loss grows along the order.
 
     Returns:
         The numbers of heads that were tried, ascending from 0; the largest that passed before one failed.

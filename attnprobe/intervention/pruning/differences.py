@@ -17,7 +17,7 @@ _ADDED = 1.353
 def compare_with_random(
     metric: Score, order: Sequence[Predictions], orders: Sequence[Sequence[Predictions]]
 ) -> Floats:
-    """Compare the inner steps of an order with the mean of K random orders; all share both ends.
+    """Compare the inner steps of an order with the mean of K random orders; all orders share both ends.
 
     The null hypothesis is that the order is one more random order, so the spread between orders is part of
     the error,
@@ -25,13 +25,13 @@ def compare_with_random(
         SE^2 = s_K^2 (1 + 1/K) + SE_n^2,    p of Student's t with K - 1 degrees of freedom
 
     with s_K the standard deviation of the scores of the random orders, and SE_n the error of the difference s
-    - mean_r s_r over documents, from the differences of the examples' pseudovalues. Where r random orders are
-    as good, or r as bad, p is at least 2 (r + 1) / (K + 1), whichever is less. Holm adjusts p over the inner
-    steps. Difference, error, p and adjusted p are (4, step).
+    - mean_r s_r over documents, from the differences of the examples' pseudovalues. With r the number of
+    random orders that are at least as good, or at least as bad, whichever is smaller, p is at least 2 (r + 1)
+    / (K + 1). Holm adjusts p over the inner steps. Difference, error, p and adjusted p are (4, step).
 
-    Limits: all are NaN without random orders, p with fewer than two, or without any error. Orders that spread
-    far from normally, such as some that collapse, give p below .05 in up to 8 % of draws of a random order
-    for K = 5.
+    Limits: all are NaN without random orders; p is NaN with fewer than two, or without an error. If the
+    scores of random orders are far from normal, such as when some collapse, up to 8 % of p are below .05 for
+    a random order with K = 5.
     """
     differences = np.full((4, len(order)), np.nan)
     for place in range(1, len(order) - 1 if orders else 0):
@@ -60,10 +60,10 @@ def _compare_with_mean(
 
 
 def rank_among(metric: Score, scores: Floats) -> Floats:
-    """Rank the first of several orders (order, step) among all of them, step by step, 1 for the best score.
+    """Rank the first of several orders (order, step) at each step, 1 for the best score.
 
-    Of equal scores the first order's counts as the worst, so that a rank of 1 is better than every other. The
-    ends, which all orders share, have none, and neither has a step at which a score is undefined.
+    In a tie, the first order ranks last, so rank 1 is better than every other order. The two ends, which all
+    orders share, and steps with an undefined score have no rank.
     """
     ranks = np.full(scores.shape[1], np.nan)
     if len(scores) > 1:
@@ -76,11 +76,11 @@ def rank_among(metric: Score, scores: Floats) -> Floats:
 def bound_losses(
     metric: Score, order: Sequence[Predictions], whole: Predictions, documents: NDArray[np.int64]
 ) -> Floats:
-    """Bound how much worse each step of an order is than the whole model, (step,); NaN at the first.
+    """Bound the loss of each step of an order against the whole model, (step,); NaN at the first.
 
-    The bound is the upper end of a one-sided interval of 95 % for the loss of score, positive where the score
-    may be worse, over the paired differences of examples (of their pseudovalues where the score is no mean).
-    Student's t of rare differences is too short, so a = 1.353 documents of usual length are added that lose
+    The bound is the upper end of a one-sided 95 % interval for the loss of score (positive if the score may
+    be worse), over the paired differences of examples, or of their pseudovalues if the score is no mean.
+    Student's t is too narrow for rare differences, so a = 1.353 documents of mean length are added that lose
     as much as any document changed. With documents c of n_c examples that lose T_c together, weights w_c of 1
     and a, and N = sum_c w_c n_c,
 
@@ -88,12 +88,12 @@ def bound_losses(
         SE^2 = (1 - 1 / sum_c w_c)  sum_c w_c ((T_c - n_c m) / (N - n_c))^2
 
     the jackknife's error over documents. a is half the square of the normal quantile of 95 %, as in Wilson's
-    interval. Where no answer changed, right or wrong answers added are wrong, which bounds the share that is
-    lost by about 3.3 / n; other scores of answers take the largest change at any step. A score that every
-    change of a model moves, such as loss, and that is the same to the last bit, has 0.
+    interval. If no answer changed, the added answers are wrong, which bounds the lost share by about 3.3 / n;
+    for other scores of answers, they lose the largest change at any step. A continuous score, such as loss,
+    that is the same to the last bit has a bound of 0.
 
-    Limits: NaN for one document, unless the score is a share, and where nothing says how large a change can
-    be. What is too rare to be seen in any example, and has no largest size, as in a loss, is in no bound.
+    Limits: NaN for one document, unless the score is a share, and if the size of a change is unknown. No
+    bound covers losses of unlimited size that are too rare to occur in the examples.
 
     References:
         Wilson (1927), Probable inference, the law of succession, and statistical inference.

@@ -25,21 +25,20 @@ _METHODS: dict[str, Method] = {"ig": "ig", "lrp": "lrp"}
 def measure_importance(
     criterion: Criterion, data: TaskData, metric: Score, open_heads: HeadMask | None = None
 ) -> Importance:
-    """Measure the importance of every head by a criterion: (layer, head), the least goes first.
+    """Measure the importance of every head by a criterion, (layer, head); the least important goes first.
 
-    All are sizes, so that a head that helps some examples and harms others is important:
+    All are absolute values, so a head that helps some examples and harms others is important:
 
     | criterion | importance |
     |---|---|
-    | gradient | mean over examples of the size of the derivative of the loss by the head's gate |
+    | gradient | mean over examples of the absolute derivative of the loss by the head's gate |
     | gradient-normed | the same, divided by its l2 norm over the heads of the layer (Michel et al. 2019) |
-    | fisher | mean over examples of the square of the derivative |
-    | ig | mean over examples of the size of integrated gradients, ``ig_abs`` |
-    | lrp | mean over examples of the size of relevance, ``relevance_abs`` |
-    | ablation | mean over examples of how far the score without the head is from that with it |
+    | fisher | mean over examples of the squared derivative |
+    | ig | mean over examples of absolute integrated gradients, ``ig_abs`` |
+    | lrp | mean over examples of absolute relevance, ``relevance_abs`` |
+    | ablation | mean over examples of the absolute change of the score without the head |
 
-    A head that is pruned already is NaN, and one that is not open, while it is measured, has 0. ``metric``
-    scores ablation.
+    A head that is already pruned is NaN; a head whose gate is closed has 0. ``metric`` scores ablation.
     """
     kept = data.model.architecture.kept
     on = np.ones_like(kept) if open_heads is None else open_heads

@@ -276,19 +276,19 @@ def _check_mixing(checkpoint: Checkpoint, known: Reference, maps: list[Tensor]) 
 
 def run_untouched(checkpoint: Checkpoint) -> Reference:
     """Run the model as it is, and ask it for its own maps."""
-    inputs, runner = draw_probe_inputs(checkpoint), checkpoint.runner
+    inputs, model = draw_probe_inputs(checkpoint), checkpoint.forward_model
     untouched, steady = run_twice(checkpoint, inputs)
-    reference, before = partial(Reference, inputs, untouched, steady), get_attn_implementation(runner)
+    reference, before = partial(Reference, inputs, untouched, steady), get_attn_implementation(model)
     try:
-        switch_attention(runner, "eager")
+        switch_attention(model, "eager")
         with torch.inference_mode():
-            given = runner(**checkpoint.inputs(inputs), output_attentions=True)
+            given = model(**checkpoint.inputs(inputs), output_attentions=True)
         maps, source = _take_maps(given, checkpoint, len(untouched))
         alike = relative_difference(given[0], untouched) <= find_tolerance(checkpoint)
     except Exception as error:
         return reference(absence=f"its own maps can't be had ({first_line(error)})")
     finally:
-        switch_attention(runner, before)
+        switch_attention(model, before)
     if not maps:
         return reference(absence="it gives no maps of its own for comparison")
     # Falcon loses its mask when it is switched.

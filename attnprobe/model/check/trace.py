@@ -166,15 +166,15 @@ def run_twice(checkpoint: Checkpoint, inputs: Mapping[str, Tensor]) -> tuple[Ten
         else:
             short = max(1, length // 2) if length else None
             checkpoint.forward({name: value[:, :short] for name, value in inputs.items()})
-        before = snapshot(checkpoint.runner)
+        before = snapshot(checkpoint.forward_model)
     try:
         untouched = checkpoint.forward(inputs)
     except Exception as error:
         advice = "if it reads more, save the part that reads this as a checkpoint of its own"
         reason = f"it can't be run on {checkpoint.modality} alone ({first_line(error)}); {advice}"
         raise UnsupportedModelError(checkpoint.model_type, reason) from error
-    stretched = any(map(is_stretched, checkpoint.runner.modules()))
-    return untouched, not stretched and snapshot(checkpoint.runner) == before
+    stretched = any(map(is_stretched, checkpoint.forward_model.modules()))
+    return untouched, not stretched and snapshot(checkpoint.forward_model) == before
 
 
 #: Attributes of every module of torch, and the one that we replace.

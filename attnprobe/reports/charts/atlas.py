@@ -1,6 +1,5 @@
 """The head atlas: layers down, heads across, each a small profile of its attention by offset."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,14 +8,14 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from attnprobe.reports.charts.channels import amend, make_chart, make_tooltip, stack_charts
 from attnprobe.reports.charts.figure import Drawing, Figure
-from attnprobe.reports.charts.marks import amend, make_chart, make_tooltip, stack_charts
 from attnprobe.reports.charts.places import Places, place_heads
-from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_numbers
-from attnprobe.reports.profile import IMAGE, Part, Profile, read_profile, round_up, take_root
+from attnprobe.reports.columns import DrawingRequest, Record, read_cells, read_fields, read_numbers
+from attnprobe.reports.profile import IMAGE, Profile, read_profile, round_up, take_root
 from attnprobe.reports.theme import FRAME, choose_ink
 from attnprobe.table.cells import format_cell
-from attnprobe.table.naming import MIXED, ROLE_MARKS, find_role_kind
+from attnprobe.table.naming import MIXED, ROLE_MARKS, find_role_kind, title_roles
 from attnprobe.table.table import HeadTable
 
 #: How much of its place a cell fills, across; and down, where the band of its role, bars and entropy lie.
@@ -45,7 +44,7 @@ class Atlas(Figure):
         charts = []
         for name in places.maps:
             rows = [row for row, panel in enumerate(places.panel) if panel == name]
-            map = _Map(table, profile, profile.lay_out(), places, rows)
+            map = _Map(table, profile, places, rows)
             chart = alt.layer(*map.draw(details, wide, request))
             amend(chart, width=wide * len(places.across), height=tall * len(places.down))
             charts.append(amend(chart, title=name) if name else chart)
@@ -59,7 +58,6 @@ class _Map:
 
     table: HeadTable
     profile: Profile
-    parts: Sequence[Part]
     places: Places
     rows: Sequence[int]
 
@@ -71,11 +69,8 @@ class _Map:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """The name of each kind in the legend, which says how many heads are of it."""
-        counts = Counter(self.kinds.values())
-        return {
-            kind: f"{ROLE_MARKS[kind].letter}  {kind} ({counts[kind]})" for kind in ROLE_MARKS if counts[kind]
-        }
+        """The title of each kind in the legend."""
+        return title_roles(self.kinds.values())
 
     @cached_property
     def entropies(self) -> Sequence[float | None]:
@@ -87,7 +82,7 @@ class _Map:
 
     @property
     def width(self) -> float:
-        return self.parts[-1].end
+        return self.profile.parts[-1].end
 
     def box(self, row: int, left: float, right: float, top: float, bottom: float, **more: Any) -> Record:
         """Make the record of a part of a head: across in bars of single offsets, down in heads."""
@@ -183,17 +178,13 @@ class _Map:
     def _place_patch(self, row: int, place: int, **more: Any) -> Record:
         down, right = divmod(place, self.profile.side)
         edge = IMAGE / self.profile.side
-        left = self.parts[1].start + right * edge
+        left = self.profile.parts[1].start + right * edge
         top, bottom = (self.rise(1 - (down + end) / self.profile.side) for end in (0, 1))
         return self.box(row, left, left + edge, top, bottom, **more)
 
     def _describe_heads(self, details: Mapping[str, str]) -> Iterator[Record]:
         """Place heads as a whole, with their numbers."""
-        columns = {}
-        for field in details:
-            columns[field[:-2]] = (read_numbers if field.endswith("Q") else read_cells)(
-                self.table, field[:-2]
-            )
+        columns = read_fields(self.table, details)
         for row in self.rows:
             head = {"layer": self.places.y[row], "head": self.places.x[row]}
             label = ", ".join(f"{name} {format_cell(cell)}" for name, cell in head.items())

@@ -7,8 +7,8 @@ from typing import Any
 
 import altair as alt
 
+from attnprobe.reports.charts.channels import amend, arrange_panels, draw_panels, make_tooltip
 from attnprobe.reports.charts.figure import Drawing, Figure
-from attnprobe.reports.charts.marks import amend, arrange_panels, draw_panels, make_tooltip
 from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import DrawingRequest, Record, join_labels, read_numbers, sort_labels
 from attnprobe.table.kinds import MODALITIES

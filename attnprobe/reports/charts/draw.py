@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Any
 
 import altair as alt
 from altair.utils.schemapi import debug_mode
 
 from attnprobe.errors import DataError, UsageError
+from attnprobe.reports.charts.channels import amend, make_title
 from attnprobe.reports.charts.figure import TALLEST, Figure
 from attnprobe.reports.charts.figures import FIGURES
 from attnprobe.reports.charts.kinds import PICTURES, PictureKind
-from attnprobe.reports.charts.marks import amend, make_title
 from attnprobe.reports.columns import DrawingRequest, list_keys, name_measure, name_source, read_cells
 from attnprobe.reports.findings import state_finding
 from attnprobe.reports.picture import Picture, measure_picture
@@ -46,13 +46,9 @@ def draw_picture(
     Raises AttnprobeError when they can't be drawn like this; it says as what else.
     """
     look, pixels = choose_look(theme, width, columns)
-    if kind is not None and kind not in get_args(PictureKind):
-        raise UsageError(f"--kind is one of {', '.join(get_args(PictureKind))}, not {clean(str(kind))}")
     if clusters is not None:
         if kind not in {None, "clustermap"}:
             raise UsageError(f"--clusters is about --kind clustermap: leave it out of --kind {kind}")
-        if clusters < 1:
-            raise UsageError(f"--clusters is a number of parts, 1 or more, not {clusters}")
         kind = "clustermap"
     table = _stack_tables(tables, kind)
     chosen = _choose_kind(table, kind, measures, clusters)

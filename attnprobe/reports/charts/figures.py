@@ -15,8 +15,9 @@ from attnprobe.reports.charts.points import Points, find_sides, list_measures, r
 from attnprobe.reports.charts.tree import Tree
 from attnprobe.reports.columns import (
     DrawingRequest,
+    add_layers,
+    are_rows_unique,
     has_measures,
-    join_labels,
     label_by_others,
     label_rows,
     list_keys,
@@ -24,10 +25,10 @@ from attnprobe.reports.columns import (
     read_numbers,
     write_column,
 )
-from attnprobe.reports.findings import list_compared, take_groups
+from attnprobe.reports.findings import list_tested_measures, tabulate_group_differences
 from attnprobe.reports.pairs import has_all_pairs, name_pairs
 from attnprobe.reports.profile import read_profile
-from attnprobe.reports.scales import mark_column
+from attnprobe.reports.scales import find_significant
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean
 from attnprobe.table.kinds import HEAD, PAIR, PRUNING_STEP, RANDOM, RULES, STEP
@@ -110,7 +111,7 @@ def _list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
         return replace(request, measures=named).columns(table)
     measures = [column for column in table.columns if column.role == "measure"]
     changes = [column for column in measures if column.name.endswith("_delta")]
-    counts = {column.name: sum(map(bool, mark_column(table, column).signs)) for column in changes}
+    counts = {column.name: sum(map(bool, find_significant(table, column).signs)) for column in changes}
     most = sorted(changes, key=lambda column: -counts[column.name])[:5]
     return [column for column in measures if column.name == "jsd" or column in most]
 
@@ -144,10 +145,9 @@ def _name_score(table: HeadTable, column: Column) -> str:
 
 def _has_steps(table: HeadTable) -> bool:
     """Tell whether each head or layer is there once at each step, with a number."""
-    names = [name for name in list_keys(table) if name != "model"]
-    rows = set(zip(*(read_cells(table, name) for name in names), strict=True))
-    steps = read_cells(table, STEP)
-    return has_measures(table) and all(isinstance(step, int) for step in steps) and len(rows) == len(table)
+    numbered = all(isinstance(step, int) for step in read_cells(table, STEP))
+    keys = [name for name in list_keys(table) if name != "model"]
+    return has_measures(table) and numbered and are_rows_unique(table, keys)
 
 
 def _label_layers(table: HeadTable) -> list[str]:
@@ -155,8 +155,7 @@ def _label_layers(table: HeadTable) -> list[str]:
     others = label_by_others(table, {"model", STEP, *HEAD})
     if "head" not in list_keys(table):
         return others
-    layers = write_column("layer")(table)
-    return [join_labels(label, f"layer {layer}") for label, layer in zip(others, layers, strict=True)]
+    return add_layers(others, read_cells(table, "layer"))
 
 
 def _name_lines(table: HeadTable) -> list[str]:
@@ -168,8 +167,8 @@ def _has_depth(table: HeadTable) -> bool:
     """Tell whether each layer or head is there once, told apart by nothing but what was measured."""
     measured = {"model", "model_b", "dataset", "attention", "objective", "method", "metric", "table"}
     keys = list_keys(table)
-    rows = set(zip(*(read_cells(table, name) for name in keys), strict=True))
-    return set(keys) <= measured | {*HEAD, "replaced_by"} and has_measures(table) and len(rows) == len(table)
+    known = set(keys) <= measured | {*HEAD, "replaced_by"}
+    return known and has_measures(table) and are_rows_unique(table, keys)
 
 
 FIGURES: Mapping[PictureKind, Figure] = {
@@ -279,9 +278,9 @@ FIGURES: Mapping[PictureKind, Figure] = {
         caption=["above 0: both removals cost more than each adds up to", _INTERVALS],
     ),
     "groups": Forest(
-        fits=list_compared,
+        fits=list_tested_measures,
         fixed=False,
-        prepare=take_groups,
+        prepare=tabulate_group_differences,
         label=write_column("group"),
         panel=write_column("row"),
         axes=[Axis(lambda table: str(table.data["title"][0]), [Point("value", "group", interval=True)])],

@@ -6,8 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from attnprobe.reports.charts.figure import TICK, Axis, Drawing, Figure, Words
-from attnprobe.reports.charts.marks import (
+from attnprobe.reports.charts.channels import (
     BESIDE,
     amend,
     make_chart,
@@ -17,8 +16,9 @@ from attnprobe.reports.charts.marks import (
     number_words,
     sort_rows,
 )
+from attnprobe.reports.charts.figure import TICK, Axis, Drawing, Figure, Words
 from attnprobe.reports.columns import DrawingRequest, Record, read_numbers
-from attnprobe.reports.scales import mark_column, mark_effects
+from attnprobe.reports.scales import find_significant, judge_effects
 from attnprobe.table.table import HeadTable
 
 #: The label of all rows together, which stands first.
@@ -116,9 +116,9 @@ class Forest(Figure):
         if not tested:
             signs: Sequence[str] = [""] * len(table)
         elif any(chance is not None for chance in p):
-            signs = mark_effects(read_numbers(table, tested), [None] * len(table), [], p).signs
+            signs = judge_effects(read_numbers(table, tested), [None] * len(table), [], p).signs
         else:
-            signs = mark_column(table, table.column(tested)).signs
+            signs = find_significant(table, table.column(tested)).signs
         more = {f"more{number}": read_numbers(table, name) for number, name in enumerate(self.tooltip)}
         for point in axis.points:
             if point.column in table.data:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
-from attnprobe.reports.charts.figure import Drawing, Figure
-from attnprobe.reports.charts.marks import (
+from attnprobe.reports.charts.channels import (
     BESIDE,
     amend,
     balance_panels,
@@ -20,20 +19,22 @@ from attnprobe.reports.charts.marks import (
     wrap_words,
     write_numbers,
 )
+from attnprobe.reports.charts.figure import Drawing, Figure
 from attnprobe.reports.charts.places import Places, place_heads
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
     name_measure,
     read_cells,
+    read_fields,
     read_numbers,
     title_axis,
     title_tooltip,
 )
-from attnprobe.reports.scales import Scale, fit_scales, mark_column
+from attnprobe.reports.scales import Scale, find_significant, fit_scales
 from attnprobe.reports.theme import SEQUENTIAL, SMALLEST, choose_ink, mix_colours
 from attnprobe.table.cells import format_cell
-from attnprobe.table.naming import ROLE_MARKS, find_role_kind
+from attnprobe.table.naming import ROLE_MARKS, find_role_kind, title_roles
 from attnprobe.table.table import Column, HeadTable
 
 #: Pixels of the smallest cell, of one that is easy to compare, of one with a sign, and of one with a number.
@@ -178,7 +179,7 @@ def _read_map(table: HeadTable, column: Column, scale: Scale, cells: Cells) -> t
 
     Of effects, only those that are significant have numbers.
     """
-    marks, values, side = mark_column(table, column), read_numbers(table, column.name), cells.side
+    marks, values, side = find_significant(table, column), read_numbers(table, column.name), cells.side
     effect = scale.is_of_effects and bool(marks.rule)
     counts = f"{column.name}_n" if f"{column.name}_n" in table.data else "n"
     signs, pale = (marks.signs, marks.pale) if effect else ([""] * len(table), [False] * len(table))
@@ -205,23 +206,18 @@ class Roles(Grid):
         theme, cells = request.theme, self.arrange(places, 1, request)
         kinds = [find_role_kind(format_cell(cell)) for cell in read_cells(table, "role")]
         details = [field for field in _ROLE_DETAILS if field[:-2] in table.data]
-        names = {
-            kind: f"{letter}  {kind} ({kinds.count(kind)})"
-            for kind, (letter, _) in ROLE_MARKS.items()
-            if kind in kinds
-        }
+        titles = title_roles(kinds)
         columns: dict[str, Sequence[Any]] = {
-            **{"panel": places.panel, "x": places.x, "y": places.y, "kind": [names[kind] for kind in kinds]},
+            **read_fields(table, details),
+            **{"panel": places.panel, "x": places.x, "y": places.y, "kind": [titles[kind] for kind in kinds]},
             "letter": [ROLE_MARKS[kind].letter for kind in kinds],
             "ink": ["#000000" if ROLE_MARKS[kind].colour else theme.muted for kind in kinds],
         }
-        for field in details:
-            columns[field[:-2]] = (read_numbers if field.endswith("Q") else read_cells)(table, field[:-2])
         data = make_records(columns)
-        hues = [ROLE_MARKS[kind].colour or theme.grid for kind in names]
+        hues = [ROLE_MARKS[kind].colour or theme.grid for kind in titles]
         look: dict[str, Any] = {"orient": "bottom", "columns": 2} if request.width < BESIDE else {}
         legend = alt.Legend(title="role (heads)", symbolType="square", **look)
-        colour = alt.Color("kind:N", scale=alt.Scale(domain=[*names.values()], range=hues), legend=legend)
+        colour = alt.Color("kind:N", scale=alt.Scale(domain=[*titles.values()], range=hues), legend=legend)
         told = {field: field[:-2].replace("_se", " error") for field in details}
         tooltip = make_tooltip({**self.name_places(places), **told})
         base = alt.Chart().encode(**self.encode_places(places))

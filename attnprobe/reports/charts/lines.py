@@ -7,8 +7,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from attnprobe.reports.charts.figure import Drawing, Figure
-from attnprobe.reports.charts.marks import (
+from attnprobe.reports.charts.channels import (
     BESIDE,
     amend,
     arrange_panels,
@@ -19,6 +18,7 @@ from attnprobe.reports.charts.marks import (
     stack_charts,
     wrap_words,
 )
+from attnprobe.reports.charts.figure import Drawing, Figure
 from attnprobe.reports.columns import (
     DrawingRequest,
     Record,
@@ -33,7 +33,7 @@ from attnprobe.table.cells import clean
 from attnprobe.table.table import Cell, Column, HeadTable
 
 #: Panels, how many stand side by side, how wide and how high each is.
-Layout = tuple[list[str], int, float, float]
+PanelLayout = tuple[list[str], int, float, float]
 #: The hue of lines that are there for comparison.
 OTHERS = "others"
 #: Pixels of the name at the end of a line.
@@ -78,7 +78,9 @@ class Lines(Figure):
         charts = [self._draw_measure(table, column, layout, request) for column in columns]
         return Drawing(stack_charts(charts, across if beside else 1), [*self.caption, more])
 
-    def _draw_measure(self, table: HeadTable, column: Column, layout: Layout, request: DrawingRequest) -> Any:
+    def _draw_measure(
+        self, table: HeadTable, column: Column, layout: PanelLayout, request: DrawingRequest
+    ) -> Any:
         panels, across, width, height = layout
         data = [record for record in self._read(table, column) if record["panel"] in panels]
         if self.leading:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attnprobe.reports.columns import (
-    join_labels,
+    add_layers,
     label_by_others,
     label_rows,
     list_keys,
@@ -57,7 +57,7 @@ def place_positions(table: HeadTable) -> Places | None:
     """Place tokens across and heads down, with a map for each layer; None where a place has two rows."""
     positions, heads, layers = (read_cells(table, name) for name in (POSITION, "head", "layer"))
     others = label_by_others(table, {*HEAD, POSITION})
-    panel = [join_labels(other, f"layer {layer}") for other, layer in zip(others, layers, strict=True)]
+    panel = add_layers(others, layers)
     if len(set(zip(panel, positions, heads, strict=True))) < len(table):
         return None
     tokens: dict[Cell, set[str]] = {position: set() for position in sort_labels(positions)}
@@ -76,8 +76,7 @@ def place_pairs(table: HeadTable) -> Places | None:
     pairs = find_pairs(table)
     if pairs is None or not pairs.within:
         return None
-    layers = [f"layer {format_cell(layer)}" for layer, _ in pairs.first]
-    panel = [join_labels(*labels) for labels in zip(pairs.labels, layers, strict=True)]
+    panel = add_layers(pairs.labels, [layer for layer, _ in pairs.first])
     x, y = ([head for _, head in side] for side in (pairs.first, pairs.second))
     labels = sort_labels([*x, *y])
     return Places(panel, x, y, labels, labels)

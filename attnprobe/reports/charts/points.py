@@ -8,8 +8,7 @@ import altair as alt
 import numpy as np
 
 from attnprobe.errors import UsageError
-from attnprobe.reports.charts.figure import Drawing, Figure
-from attnprobe.reports.charts.marks import (
+from attnprobe.reports.charts.channels import (
     amend,
     colour_by_layer,
     make_chart,
@@ -18,6 +17,7 @@ from attnprobe.reports.charts.marks import (
     stack_charts,
     wrap_words,
 )
+from attnprobe.reports.charts.figure import Drawing, Figure
 from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import (
     DrawingRequest,

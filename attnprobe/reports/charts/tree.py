@@ -12,8 +12,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from attnprobe.reports.charts.figure import Drawing, Figure
-from attnprobe.reports.charts.marks import (
+from attnprobe.reports.charts.channels import (
     BESIDE,
     amend,
     colour_by_layer,
@@ -24,6 +23,7 @@ from attnprobe.reports.charts.marks import (
     sort_rows,
     wrap_words,
 )
+from attnprobe.reports.charts.figure import Drawing, Figure
 from attnprobe.reports.columns import DrawingRequest, sort_labels
 from attnprobe.reports.pairs import Clusters, cluster_heads, read_distances
 from attnprobe.reports.scales import fit_scale
@@ -101,11 +101,11 @@ def _draw_cells(clusters: Clusters, names: Sequence[str], side: float, below: di
         image = corner.mark_image(url=_encode_png(matrix / scale.high), align="left", baseline="top", **size)
         return alt.layer(image, corner.mark_point(opacity=0, size=1).encode(color=colour))
     y, x = (axis.ravel().tolist() for axis in np.indices(matrix.shape))
-    sides = {"one": [names[row] for row in y], "other": [names[column] for column in x]}
+    sides = {"row": [names[row] for row in y], "column": [names[column] for column in x]}
     ends = {"x": x, "x2": [column + 1 for column in x], "y": y, "y2": [row + 1 for row in y]}
     data = make_records({**ends, "distance": matrix.ravel().tolist(), **sides})
     cells = make_chart(data).mark_rect(aria=False)
-    tooltip = make_tooltip({"one:N": "head", "other:N": "other head", "distance:Q": "distance"})
+    tooltip = make_tooltip({"row:N": "head", "column:N": "other head", "distance:Q": "distance"})
     return cells.encode(**places, x2="x2:Q", y2="y2:Q", color=colour, tooltip=tooltip)
 
 

@@ -45,7 +45,7 @@ class Contents:
 
     #: The tables of each section, by name; what a section has no use for lies under ``other``.
     tables: Mapping[str, Mapping[str, HeadTable]]
-    seen: Sequence["SequenceAttention"] = ()  # sentences, each with the attention of all heads
+    sentences: Sequence["SequenceAttention"] = ()  # sentences, each with the attention of all heads
     chosen: str = ""  # how the sentences were chosen, or why there are none
     command: str | Sequence[str] = ""  # the command line, or the function, that made the report
     #: Of what computed; empty where the tables say it.

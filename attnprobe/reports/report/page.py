@@ -21,9 +21,9 @@ from attnprobe.reports.columns import DrawingRequest, name_measure
 from attnprobe.reports.findings import state_finding
 from attnprobe.reports.page import embed_bytes, embed_json, frame_page, render_page
 from attnprobe.reports.profile import join_beside_profile, read_profile
-from attnprobe.reports.report import text
+from attnprobe.reports.report import summary
 from attnprobe.reports.report.contents import GROUPS, OF_GOLD, OTHER, Contents
-from attnprobe.reports.report.text import Head, Heads, read_heads
+from attnprobe.reports.report.summary import Head, Heads, read_heads
 from attnprobe.reports.theme import THEMES
 from attnprobe.reports.view.packing import SCALE, make_visible, pack_layer
 from attnprobe.table.cells import clean
@@ -74,7 +74,7 @@ _PLAIN = {("opacity", "1"), ("fill-opacity", "1"), ("stroke-width", "0"), ("font
 _UNSEEN = re.compile(r"(\.\d)\d+")
 
 
-class Section(NamedTuple):
+class PageSection(NamedTuple):
     """A section of the page: tables, their notes and their pictures."""
 
     name: str
@@ -86,18 +86,20 @@ class Section(NamedTuple):
 def write_page(contents: Contents) -> str:
     """Write the page; see ``report.js`` for what it does."""
     every, command = contents.every, contents.command
-    heads = text.collect_heads(every)
-    important = text.collect_measures(heads, contents.of("importance"))
-    measures = [*text.collect_measures(heads, contents.of("census")), *important]
+    heads = summary.collect_heads(every)
+    important = summary.collect_measures(heads, contents.of("importance"))
+    measures = [*summary.collect_measures(heads, contents.of("census")), *important]
     roles = next(iter(contents.of("roles").values()), None)
-    record = text.make_record(contents)
-    sentences = [_pack_sequence(seen, number, heads) for number, seen in enumerate(contents.seen)]
+    record = summary.make_record(contents)
+    sentences = [
+        _pack_sequence(sequence, number, heads) for number, sequence in enumerate(contents.sentences)
+    ]
     atlas, beside, below = _sort_into_sections(contents, heads)
     data = {
         "heads": heads.every,
         "names": heads.names,
         "measures": [{name: measure[name] for name in ("numbers", "ranks")} for measure in measures],
-        "roles": None if roles is None else text.describe_roles(heads, roles),
+        "roles": None if roles is None else summary.describe_roles(heads, roles),
         "sentences": [kinds for kinds, _ in sentences],
         "scale": SCALE,
         "shown": _SHOWN,
@@ -119,14 +121,14 @@ def write_page(contents: Contents) -> str:
     return render_page(
         "report",
         title=f"Attention heads of {make_visible(contents.model) or 'a checkpoint'}",
-        lead=text.describe_heads(contents, heads),
+        lead=summary.describe_heads(contents, heads),
         findings=[(title, lines) for title, lines in findings if lines],
         atlas=atlas,
         beside=beside,
         below=below,
         roles=roles is not None,
-        notes=text.collect_notes(contents),
-        inputs=text.describe_inputs(contents),
+        notes=summary.collect_notes(contents),
+        inputs=summary.describe_inputs(contents),
         unit=contents.unit,
         important=bool(important),
         record=record,
@@ -135,8 +137,8 @@ def write_page(contents: Contents) -> str:
         heads=heads,
         measures=list(enumerate(measures)),
         sentences=[
-            " | ".join(make_visible(part)[:_LONGEST_TEXT] for part in dict.fromkeys(seen.texts))
-            for seen in contents.seen
+            " | ".join(make_visible(part)[:_LONGEST_TEXT] for part in dict.fromkeys(sequence.texts))
+            for sequence in contents.sentences
         ],
         chosen=clean(contents.chosen),
         numbers={name: number for number, name in enumerate(every)},
@@ -150,19 +152,19 @@ def write_page(contents: Contents) -> str:
 
 def _sort_into_sections(
     contents: Contents, heads: Heads
-) -> tuple[Section | None, list[Section], list[Section]]:
+) -> tuple[PageSection | None, list[PageSection], list[PageSection]]:
     """Draw the atlas, the sections beside the card of a head, and those below."""
     tables = {section: dict(contents.of(section)) for section in (*_BESIDE, *_BELOW)}
     picture, atlas = draw_atlas(heads, contents.every), None
     if picture is not None:  # it is what a table of nothing but attention by offset is drawn as
         profiles = {name: table for name, table in tables[OTHER].items() if read_profile(table) is not None}
         tables[OTHER] = {name: table for name, table in tables[OTHER].items() if name not in profiles}
-        atlas = Section("atlas", "What each head looks at", profiles, [picture])
+        atlas = PageSection("atlas", "What each head looks at", profiles, [picture])
 
-    def draw(titles: Mapping[str, str]) -> Iterator[Section]:
+    def draw(titles: Mapping[str, str]) -> Iterator[PageSection]:
         for name, title in titles.items():
             if tables[name]:
-                yield Section(name, title, tables[name], draw_tables(heads, tables[name]))
+                yield PageSection(name, title, tables[name], draw_tables(heads, tables[name]))
 
     return atlas, list(draw(_BESIDE)), list(draw(_BELOW))
 
@@ -225,7 +227,7 @@ def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:
 
 def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Markup:
     picture = draw_picture([table], kind, theme=_THEME, width=width)
-    root = ElementTree.fromstring(picture.rendered("svg"))
+    root = ElementTree.fromstring(picture.render("svg"))
     has_roles = {"layer", "head", "role"} <= table.data.keys()
     roles = dict(zip(read_heads(table), table.data["role"], strict=True)) if has_roles else {}
     for element in root.iter():
@@ -308,7 +310,7 @@ class Report(Saveable):
         """The page."""
         return write_page(self.contents)
 
-    def rendered(self, format: str) -> bytes:
+    def render(self, format: str) -> bytes:
         """Give the page as bytes."""
         return self.html.encode()
 

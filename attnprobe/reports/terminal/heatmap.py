@@ -12,7 +12,7 @@ from rich.text import Text
 
 from attnprobe.reports.charts.places import Places, place_positions
 from attnprobe.reports.columns import read_cells, read_floats, sort_labels
-from attnprobe.reports.scales import Marks, Scale, mark_column
+from attnprobe.reports.scales import Scale, Significance, find_significant
 from attnprobe.reports.terminal.console import Screen, colour_value, find_colour, shorten, style_cell
 from attnprobe.table.cells import Cell, clean, format_cell
 from attnprobe.table.numbers import DIGITS, NumberFormat, choose_format, format_number
@@ -20,7 +20,7 @@ from attnprobe.table.table import Column, HeadTable
 
 
 @dataclass(frozen=True)
-class Panel:
+class HeadMap:
     """One map of cells."""
 
     label: str  # what sets it apart, such as "decoder"; empty for the only one
@@ -33,7 +33,7 @@ class Panel:
         return np.where(self.rows < 0, np.nan, np.asarray(values, float)[self.rows])
 
 
-def lay_out_panels(places: Places | None, order: Sequence[int] = ()) -> list[Panel]:
+def lay_out_panels(places: Places | None, order: Sequence[int] = ()) -> list[HeadMap]:
     """Lay out a table map by map; of two rows at one place, the later in ``order`` is taken.
 
     Of more than four maps of one measure, a list is easier to read.
@@ -48,14 +48,14 @@ def lay_out_panels(places: Places | None, order: Sequence[int] = ()) -> list[Pan
             [cell for cell in places.down if cell in y],
             [cell for cell in places.across if cell in x],
         )
-        panel = Panel(label, down, across, np.full((len(down), len(across)), -1))
+        panel = HeadMap(label, down, across, np.full((len(down), len(across)), -1))
         for row in rows:
             panel.rows[down.index(places.y[row]), across.index(places.x[row])] = row
         panels.append(panel)
     return panels
 
 
-def lay_out_positions(table: HeadTable, name: str) -> list[Panel]:
+def lay_out_positions(table: HeadTable, name: str) -> list[HeadMap]:
     """Lay out layers by positions of tokens; a cell is the head whose number is largest in size."""
     places = place_positions(table)
     if places is None or len(places.across) > 40:  # of more positions, a list is easier to read
@@ -66,7 +66,7 @@ def lay_out_positions(table: HeadTable, name: str) -> list[Panel]:
     return lay_out_panels(by_layer, np.argsort(np.nan_to_num(sizes, nan=-1), kind="stable").tolist())
 
 
-class Layout(NamedTuple):
+class MapLayout(NamedTuple):
     """How a map of numbers is written."""
 
     numbers: NumberFormat
@@ -87,7 +87,7 @@ class HeatMap:
     scale: Scale
     means: np.ndarray  # of each row over what is defined; empty where none are shown
 
-    def draw(self, layout: Layout, screen: Screen) -> None:
+    def draw(self, layout: MapLayout, screen: Screen) -> None:
         """Print the map; half blocks may stand for numbers that have no room."""
         wide = self._label + len(self.columns)
         narrow = (
@@ -103,7 +103,7 @@ class HeatMap:
     def _label(self) -> int:
         return max(map(len, self.rows)) + 1
 
-    def arrange(self, screen: Screen) -> Layout:
+    def arrange(self, screen: Screen) -> MapLayout:
         """Choose the layout with the fewest pieces; among those the most digits."""
         digits = screen.precision or DIGITS
         formats = [
@@ -114,7 +114,7 @@ class HeatMap:
         layouts = [self._arrange(numbers, screen.console.width) for numbers in formats[: 1 + several]]
         return min(layouts, key=lambda layout: len(layout.pieces))
 
-    def _arrange(self, numbers: NumberFormat, room: int) -> Layout:
+    def _arrange(self, numbers: NumberFormat, room: int) -> MapLayout:
         written = [numbers.write(value) for value in self.values.flat if not np.isnan(value)]
         wide = 1 + max(map(len, [*self.columns, *written]))
         means = [_write_mean(numbers, value) for value in self.means if not np.isnan(value)]
@@ -122,9 +122,9 @@ class HeatMap:
         mean = 2 + max(map(len, ["mean", *means])) if self.means.size else 0
         pieces = math.ceil(len(self.columns) / max(1, (room - self._label - mean) // wide))
         bounds = [round(place * len(self.columns) / pieces) for place in range(pieces + 1)]
-        return Layout(numbers, wide, mean, [range(*ends) for ends in itertools.pairwise(bounds)])
+        return MapLayout(numbers, wide, mean, [range(*ends) for ends in itertools.pairwise(bounds)])
 
-    def _draw_piece(self, piece: range, layout: Layout, screen: Screen) -> None:
+    def _draw_piece(self, piece: range, layout: MapLayout, screen: Screen) -> None:
         undefined = screen.signs.undefined
         # The mean is over all heads, so it stands after the last.
         mean = layout.mean if piece.stop == len(self.columns) else 0
@@ -172,14 +172,14 @@ def _write_mean(numbers: NumberFormat, value: float) -> str:
     return NumberFormat(numbers.decimals or 1, numbers.exponent).write(value)  # it is seldom whole
 
 
-def print_measure(table: HeadTable, column: Column, panel: Panel, scale: Scale, screen: Screen) -> None:
+def print_measure(table: HeadTable, column: Column, panel: HeadMap, scale: Scale, screen: Screen) -> None:
     """Print a measure as a heat map, with its name above and what the map leaves out below."""
     values = panel.lay_out(read_floats(table, column.name))
     label = f" ({clean(panel.label)})" if panel.label else ""
     if np.isnan(values).all():
         screen.print_heading(clean(column.name), f"{label}: undefined for this model")
         return
-    marks = mark_column(table, column) if scale.is_of_effects else Marks([""] * len(table), "")
+    marks = find_significant(table, column) if scale.is_of_effects else Significance([""] * len(table), "")
     with np.errstate(invalid="ignore", divide="ignore"):  # infinities of both signs have no mean
         means = np.nansum(values, 1) / (~np.isnan(values)).sum(1)
     rows, columns = name_labels("L", panel.down), name_labels("H", panel.across)
@@ -206,7 +206,7 @@ def name_labels(letter: str, labels: list[Cell]) -> list[str]:
     ]
 
 
-def _print_trust(table: HeadTable, name: str, panel: Panel, screen: Screen) -> None:
+def _print_trust(table: HeadTable, name: str, panel: HeadMap, screen: Screen) -> None:
     """Print the typical standard error, the number of sequences, and how many heads are undefined."""
     rows, parts = panel.rows[panel.rows >= 0], list[str]()
     values, errors, counts = (read_floats(table, part)[rows] for part in (name, f"{name}_se", "n"))

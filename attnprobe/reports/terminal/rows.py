@@ -11,8 +11,8 @@ from rich.text import Text
 
 from attnprobe.reports.charts.places import Places
 from attnprobe.reports.columns import label_by_others, name_measure, read_cells, read_floats
-from attnprobe.reports.findings import compare_groups, list_compared, list_groups
-from attnprobe.reports.scales import Scale, is_effect, mark_column
+from attnprobe.reports.findings import list_group_tests, list_groups, list_tested_measures
+from attnprobe.reports.scales import Scale, find_significant, is_effect
 from attnprobe.reports.terminal.console import Screen, find_colour, shorten
 from attnprobe.sums.inference import SIGNIFICANT
 from attnprobe.table.cells import Cell, clean, format_cell
@@ -102,7 +102,7 @@ def write_fields(table: HeadTable, columns: Sequence[Column], screen: Screen) ->
             words = [format_cell(cell).replace("_to_", " to ") for cell in cells]
             fields.append(Field(title, unit, words, is_text=True))
         elif column.role != "error" or name.removesuffix("_se") not in table.data:
-            errors = read_cells(table, f"{name}_se") if f"{name}_se" in table.data else ()
+            errors = read_cells(table, f"{name}_se")
             written = _write_numbers(cells, errors, screen, probability=column.is_probability)
             fields.append(Field(title, unit, written))
     return fields
@@ -127,7 +127,7 @@ def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, sc
         cells = ["undefined", "", "", ""]
         if known.size:
             ends = [int(known[pick(values[known])]) for pick in (np.argmin, np.argmax)]
-            marks, effect = mark_column(table, column), is_effect(column.name, values.tolist())
+            marks, effect = find_significant(table, column), is_effect(column.name, values.tolist())
             cells = [
                 *(f"{numbers.write_whole(values[row])} at {names[row]}" for row in ends),
                 numbers.write_whole(float(values[known].mean())),
@@ -141,9 +141,9 @@ def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, sc
 
 def print_groups(table: HeadTable, screen: Screen) -> set[str]:
     """Print the rows in which groups differ most, measure by measure; returns the columns shown."""
-    columns = list_compared(table)[: None if screen.full else 3]
+    columns = list_tested_measures(table)[: None if screen.full else 3]
     for column in columns:
-        every = compare_groups(table, column.name)
+        every = list_group_tests(table, column.name)
         compared = every if screen.full else every[:12]
         p = [screen.signs.undefined if np.isnan(one.p) else format_p(one.p) for one in compared]
         fields = [Field("", "", [one.label for one in compared], is_text=True), Field("p", "", p)]

@@ -9,11 +9,11 @@ from rich.text import Text
 
 from attnprobe.reports.charts.places import place_heads
 from attnprobe.reports.columns import list_keys, read_cells, read_floats
-from attnprobe.reports.findings import list_compared, state_effects
+from attnprobe.reports.findings import list_tested_measures, state_effects
 from attnprobe.reports.scales import fit_scales
 from attnprobe.reports.terminal.console import Screen
 from attnprobe.reports.terminal.heatmap import (
-    Panel,
+    HeadMap,
     lay_out_panels,
     lay_out_positions,
     name_labels,
@@ -70,7 +70,7 @@ def _print_content(table: HeadTable, screen: Screen) -> Collection[str]:
     if runs := find_runs(table):
         print_runs(table, runs, measures, screen)
         return names
-    if table.kind in {"heads of groups", "groups"} and list_compared(table):
+    if table.kind in {"heads of groups", "groups"} and list_tested_measures(table):
         return print_groups(table, screen)
     if measures and table.kind == "heads at positions":
         if at_positions := lay_out_positions(table, measures[0].name):
@@ -95,7 +95,7 @@ def _find_constants(table: HeadTable) -> list[str]:
 
 
 def _print_maps(
-    table: HeadTable, measures: Sequence[Column], panels: Sequence[Panel], screen: Screen
+    table: HeadTable, measures: Sequence[Column], panels: Sequence[HeadMap], screen: Screen
 ) -> None:
     scales = fit_scales(table, measures)
     for column in measures:
@@ -103,7 +103,7 @@ def _print_maps(
             print_measure(table, column, panel, scales[column.name], screen)
 
 
-def _print_roles(table: HeadTable, panels: Sequence[Panel], screen: Screen) -> None:
+def _print_roles(table: HeadTable, panels: Sequence[HeadMap], screen: Screen) -> None:
     """Print the letter of each head's role, and a legend of those that are there."""
     kinds = [find_role_kind(format_cell(cell)) for cell in table.data["role"]]
     counts = {kind: kinds.count(kind) for kind in ROLE_MARKS if kind in kinds}

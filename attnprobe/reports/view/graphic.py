@@ -9,11 +9,11 @@ import numpy as np
 from altair.utils.schemapi import debug_mode
 from numpy.typing import NDArray
 
-from attnprobe.reports.charts.marks import make_chart, make_title, make_word_axis, number_words
+from attnprobe.reports.charts.channels import make_chart, make_title, make_word_axis, number_words
 from attnprobe.reports.picture import make_spec, measure_picture, render_svg
 from attnprobe.reports.theme import THEMES, Theme, ThemeName
 from attnprobe.reports.view import packing
-from attnprobe.reports.view.packing import EXPLANATION, Mark, Start, add_rollout, make_visible
+from attnprobe.reports.view.packing import EXPLANATION, LinkMark, Start, add_rollout, make_visible
 from attnprobe.table.sequence import Maps, Rows, SequenceAttention, Side, group_tokens
 
 #: Attention from nothing to everything; each colour is darker than the last, on a dark ground lighter.
@@ -33,43 +33,43 @@ _GOLD = {"strokeWidth": alt.expr("datum.width"), "strokeDash": alt.expr("datum.d
 
 
 @dataclass(frozen=True)
-class Panel:
+class HeadPicture:
     """One head, as it is drawn: attention (query, key), the labels of both, gold links, lines of prose."""
 
     title: str
     rows: Rows
     queries: Sequence[str]
     keys: Sequence[str]
-    marks: Sequence[Mark] = ()
+    marks: Sequence[LinkMark] = ()
     notes: Sequence[str] = ()
 
 
 def draw_view(
-    seen: SequenceAttention, start: Start, *, chosen: bool, theme: ThemeName, width: int | None
+    sequence: SequenceAttention, start: Start, *, chosen: bool, theme: ThemeName, width: int | None
 ) -> str:
     """Draw the head of ``start`` as svg, about so many pixels wide, or all heads small if none was chosen."""
-    look, maps = THEMES[theme], seen.of(start.kind)
+    look, maps = THEMES[theme], sequence.of(start.kind)
     if not chosen:
-        return draw_all_heads(seen, start, look, width)
+        return draw_all_heads(sequence, start, look, width)
     if start.draw == "patches":
-        return _draw_patches(seen, start, look, width)
+        return _draw_patches(sequence, start, look, width)
     rows = add_rollout(maps)[start.layer, start.head]
     if start.words:
         rows = group_tokens(rows, maps.queries.words, maps.keys.words)
     (queries, left), (keys, right) = (_label_side(side, start) for side in (maps.queries, maps.keys))
     head = None if start.head == maps.rows.shape[1] else (start.layer, start.head)
-    title, notes = _name_head(seen, start), []
+    title, notes = _name_head(sequence, start), []
     if maps.alignment is not None and head is not None:
-        title = packing.state_alignment(maps, *head, several=len(seen.maps) > 1)
+        title = packing.state_alignment(maps, *head, several=len(sequence.maps) > 1)
         notes = [packing.explain_hits(maps), EXPLANATION]
     marks = packing.place_marks(maps, queries, keys, words=start.words, head=head)
-    panel = Panel(title, rows[queries][:, keys], left, right, marks, notes)
+    panel = HeadPicture(title, rows[queries][:, keys], left, right, marks, notes)
     return (draw_lines if start.draw == "lines" else draw_map)(panel, look, width)
 
 
-def _name_head(seen: SequenceAttention, start: Start) -> str:
-    maps = seen.of(start.kind)
-    place = f"{f'{maps.kind.value} ' if len(seen.maps) > 1 else ''}layer {maps.layers[start.layer]}"
+def _name_head(sequence: SequenceAttention, start: Start) -> str:
+    maps = sequence.of(start.kind)
+    place = f"{f'{maps.kind.value} ' if len(sequence.maps) > 1 else ''}layer {maps.layers[start.layer]}"
     if start.head == maps.rows.shape[1]:
         return f"Rollout up to {place}"
     return f"{place[0].upper()}{place[1:]}, head {start.head}"
@@ -85,7 +85,7 @@ def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]
     return places, [label if len(label) <= _LONGEST else f"{label[: _LONGEST - 1]}…" for label in labels]
 
 
-def draw_lines(panel: Panel, theme: Theme, width: int | None = None) -> str:
+def draw_lines(panel: HeadPicture, theme: Theme, width: int | None = None) -> str:
     """Draw lines from each token to those it attends to; more attention is a darker and thicker line."""
     count = max(len(panel.queries), len(panel.keys))
     places = alt.Scale(domain=[-1, count], nice=False, reverse=True, zero=False)
@@ -125,7 +125,7 @@ def draw_lines(panel: Panel, theme: Theme, width: int | None = None) -> str:
     return _draw(draw, 200, panel.title, panel.notes, theme, width)
 
 
-def draw_map(panel: Panel, theme: Theme, width: int | None = None) -> str:
+def draw_map(panel: HeadPicture, theme: Theme, width: int | None = None) -> str:
     """Draw a map: a row for each token that attends, a column for each that it attends to."""
     queries, keys = number_words(panel.queries), number_words(panel.keys)
     cells = [
@@ -173,16 +173,16 @@ def draw_map(panel: Panel, theme: Theme, width: int | None = None) -> str:
     return _draw(draw, _LINE * len(keys), panel.title, panel.notes, theme, width)
 
 
-def draw_all_heads(seen: SequenceAttention, start: Start, theme: Theme, width: int | None = None) -> str:
+def draw_all_heads(sequence: SequenceAttention, start: Start, theme: Theme, width: int | None = None) -> str:
     """Draw a small map of every head, layers from top to bottom; with a width, the maps give way."""
-    most = max(add_rollout(maps).shape[1] for maps in seen.maps)
-    images = any(maps.keys.grid is not None for maps in seen.maps)
+    most = max(add_rollout(maps).shape[1] for maps in sequence.maps)
+    images = any(maps.keys.grid is not None for maps in sequence.maps)
     share = ", each head as a share of its most" if images else ""
 
     def draw(room: float) -> Any:
-        return alt.vconcat(*(_draw_small_maps(maps, start, room / most, theme) for maps in seen.maps))
+        return alt.vconcat(*(_draw_small_maps(maps, start, room / most, theme) for maps in sequence.maps))
 
-    title = f"Attention of {make_visible(seen.model)}{share}"
+    title = f"Attention of {make_visible(sequence.model)}{share}"
     return _draw(draw, _SMALL * most, title, (), theme, width)
 
 
@@ -222,13 +222,13 @@ def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any
     return alt.layer(squares, edges).properties(title=named, **sizes)
 
 
-def _draw_patches(seen: SequenceAttention, start: Start, theme: Theme, width: int | None) -> str:
+def _draw_patches(sequence: SequenceAttention, start: Start, theme: Theme, width: int | None) -> str:
     """Draw an image, and beside it what each of its patches gets, as a share of the most."""
-    maps = seen.of(start.kind)
+    maps = sequence.of(start.kind)
     grid, query, rows = maps.keys.grid, packing.find_query(maps), add_rollout(maps)[start.layer, start.head]
     assert grid is not None
-    assert seen.picture is not None
-    address, (tall, wide, _) = packing.encode_image(seen.picture), seen.picture.shape
+    assert sequence.picture is not None
+    address, (tall, wide, _) = packing.encode_image(sequence.picture), sequence.picture.shape
     given = (rows.mean(0) if query is None else rows[query])[grid.first : grid.first + len(grid)]
     most = float(given.max())
     cells = [
@@ -247,7 +247,7 @@ def _draw_patches(seen: SequenceAttention, start: Start, theme: Theme, width: in
 
     whose = "all tokens on average" if query is None else maps.queries.labels[query]
     note = f"from {whose}; the most that a patch gets is {most:.4f}"
-    return _draw(draw, 540, _name_head(seen, start), [note], theme, width)
+    return _draw(draw, 540, _name_head(sequence, start), [note], theme, width)
 
 
 def _colour(theme: Theme, room: float) -> Any:
@@ -261,7 +261,7 @@ def _colour(theme: Theme, room: float) -> Any:
     return alt.Color("share:Q", scale=colours, legend=legend)
 
 
-def _weigh(mark: Mark, width: float) -> dict[str, Any]:
+def _weigh(mark: LinkMark, width: float) -> dict[str, Any]:
     """Give the look of a gold link: heavy where it is hit, thin where missed, dashed where possible."""
     weight = {None: 1.0, True: 1.4, False: 0.5}[mark.hit]  # as in ``view.js``
     return {"name": mark.name, "width": width * weight, "dash": [1, 0] if mark.sure else [4, 3]}

@@ -15,10 +15,10 @@ from attnprobe.table.sequence import Maps, SequenceAttention
 from attnprobe.table.table import HeadTable
 
 #: A table of heads, or the file of one.
-Given = HeadTable | Path | str
+TableOrFile = HeadTable | Path | str
 
 
-def read_notes(tables: Given | Sequence[Given]) -> list[tuple[str, HeadTable]]:
+def read_notes(tables: TableOrFile | Sequence[TableOrFile]) -> list[tuple[str, HeadTable]]:
     """Read tables, each with what an error calls it; raises AttnprobeError when one can't be read."""
     listed = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     return [
@@ -27,7 +27,7 @@ def read_notes(tables: Given | Sequence[Given]) -> list[tuple[str, HeadTable]]:
     ]
 
 
-def check_notes(tables: Sequence[tuple[str, HeadTable]], seen: SequenceAttention) -> list[HeadTable]:
+def check_notes(tables: Sequence[tuple[str, HeadTable]], sequence: SequenceAttention) -> list[HeadTable]:
     """Give the tables, all about the heads of a sequence's model.
 
     Raises AttnprobeError when one does not have one row a head, or has other heads than the model.
@@ -35,9 +35,9 @@ def check_notes(tables: Sequence[tuple[str, HeadTable]], seen: SequenceAttention
     for name, table in tables:
         if not {"layer", "head"} <= table.data.keys():
             raise DataError(f"{name} has no columns layer and head; give a table of `attnprobe census`.")
-        if "attention" not in table.data and len(seen.maps) > 1:
+        if "attention" not in table.data and len(sequence.maps) > 1:
             raise DataError(
-                f"{name} does not say which attention a head is of, and {clean(seen.model)} has several "
+                f"{name} does not say which attention a head is of, and {clean(sequence.model)} has several "
                 "kinds; give a census of this model."
             )
         places = list(zip(*(read_cells(table, key) for key in ("attention", "layer", "head")), strict=True))
@@ -45,17 +45,17 @@ def check_notes(tables: Sequence[tuple[str, HeadTable]], seen: SequenceAttention
             raise DataError(
                 f"{name} has several rows for one head; give the census of one model over one set of data."
             )
-        known = [(maps, set(rows)) for maps in seen.maps if (rows := _find_rows(table, maps))]
+        known = [(maps, set(rows)) for maps in sequence.maps if (rows := _find_rows(table, maps))]
         if not known:
-            raise DataError(f"{name} is about no attention that {clean(seen.model)} has here.")
+            raise DataError(f"{name} is about no attention that {clean(sequence.model)} has here.")
         for maps, heads in known:
             every = {(maps.layers[place], head) for place, head in np.ndindex(maps.kept.shape)}
             kept = {(maps.layers[place], head) for place, head in np.argwhere(maps.kept).tolist()}
             if not kept <= heads <= every:
                 raise DataError(
                     f"{name} has {len(heads)} heads of the {maps.kind.value}, and they are not the "
-                    f"{len(maps.layers)} x {maps.rows.shape[1]} heads of {clean(seen.model)}; give a census "
-                    "of this model."
+                    f"{len(maps.layers)} x {maps.rows.shape[1]} heads of {clean(sequence.model)}; give a "
+                    "census of this model."
                 )
     return [table for _, table in tables]
 

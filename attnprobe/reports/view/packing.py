@@ -135,7 +135,7 @@ EXPLANATION = (
 )
 
 
-class Mark(NamedTuple):
+class LinkMark(NamedTuple):
     """A gold link among what is shown: the first row and the one behind the last, and so for columns."""
 
     rows: Ends
@@ -157,7 +157,7 @@ def place_marks(
     *,
     words: bool,
     head: tuple[int, int] | None = None,
-) -> list[Mark]:
+) -> list[LinkMark]:
     """Place the gold links of a map among the tokens or words that are shown, which ``select_tokens`` chose.
 
     ``head`` is the place of a layer and the number of a head, of which marks say what it finds.
@@ -173,7 +173,7 @@ def place_marks(
         rows, columns = find(maps.queries, asker, queries), find(maps.keys, answer, keys)
         if rows and columns:
             hit = bool(maps.alignment.hits[head][number]) if maps.alignment and head else None
-            marks.append(Mark(rows, columns, sure, hit))
+            marks.append(LinkMark(rows, columns, sure, hit))
     return marks
 
 

@@ -46,7 +46,7 @@ class View(Saveable):
 
     endings: ClassVar[Sequence[str]] = FORMATS
 
-    seen: SequenceAttention = field(repr=False)
+    sequence: SequenceAttention = field(repr=False)
     start: Start
     chosen: bool
     theme: ThemeName | None = None
@@ -56,24 +56,24 @@ class View(Saveable):
     @property
     def attention(self) -> dict[str, NDArray[Any]]:
         """Attention (layer, head, query, key) of each kind that the model has, in full precision."""
-        return {maps.kind.value: maps.rows for maps in self.seen.maps}
+        return {maps.kind.value: maps.rows for maps in self.sequence.maps}
 
     @property
     def tokens(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
         """The tokens that attend and those that are attended to, for each kind of attention."""
-        return {maps.kind.value: (maps.queries.labels, maps.keys.labels) for maps in self.seen.maps}
+        return {maps.kind.value: (maps.queries.labels, maps.keys.labels) for maps in self.sequence.maps}
 
     @cached_property
     def html(self) -> str:
         """The page: one file that needs no network."""
-        return write_page(self.seen, self.start, self.notes)
+        return write_page(self.sequence, self.start, self.notes)
 
     @cached_property
     def svg(self) -> str:
         """The vector graphic: one head, or all heads small."""
         return self._draw(self.chosen)
 
-    def rendered(self, format: str) -> bytes:
+    def render(self, format: str) -> bytes:
         """Give the page or the graphic as bytes; raises AttnprobeError for the look of a page."""
         check_page_look(format, self.theme, self.width)
         if format == "html":
@@ -83,10 +83,12 @@ class View(Saveable):
     def _draw(self, chosen: bool) -> str:
         from attnprobe.reports.view.graphic import draw_view
 
-        return draw_view(self.seen, self.start, chosen=chosen, theme=self.theme or "light", width=self.width)
+        return draw_view(
+            self.sequence, self.start, chosen=chosen, theme=self.theme or "light", width=self.width
+        )
 
     def _repr_html_(self) -> str:
-        page = write_page(self.seen, self.start, self.notes, self._draw(True))  # for where no script runs
+        page = write_page(self.sequence, self.start, self.notes, self._draw(True))  # for where no script runs
         return frame_page(page, "Attention of one sequence", 720)
 
     def _repr_png_(self) -> bytes:
@@ -96,51 +98,51 @@ class View(Saveable):
     def __repr__(self) -> str:
         kinds = ", ".join(
             "{} {} x {} heads over {} tokens".format(maps.kind.value, *maps.rows.shape[:2], len(maps.keys))
-            for maps in self.seen.maps
+            for maps in self.sequence.maps
         )
-        return f"View({self.seen.model!r}: {kinds})"
+        return f"View({self.sequence.model!r}: {kinds})"
 
 
 def write_page(
-    seen: SequenceAttention, start: Start, notes: Sequence[HeadTable] = (), still: str = ""
+    sequence: SequenceAttention, start: Start, notes: Sequence[HeadTable] = (), still: str = ""
 ) -> str:
     """Write the page; see ``view.js`` for what it does. Without scripts, it shows the graphic ``still``."""
-    kinds = [maps.kind.value for maps in seen.maps]
+    kinds = [maps.kind.value for maps in sequence.maps]
     several, kind = len(kinds) > 1, kinds.index(start.kind)
-    sides = [side for maps in seen.maps for side in (maps.queries, maps.keys)]
+    sides = [side for maps in sequence.maps for side in (maps.queries, maps.keys)]
     grid = next((side.grid for side in sides if side.grid is not None), None)
-    query = packing.find_query(seen.maps[kind]) if start.draw == "patches" else None
+    query = packing.find_query(sequence.maps[kind]) if start.draw == "patches" else None
     chosen = start._asdict() | {"kind": kind, "from": -1 if query is None else query, "to": -1}
     data = {
         "scale": SCALE,
         "kinds": [
             _pack_kind(maps)
             | {"gold": packing.pack_alignment(maps, several=several), "notes": list_notes(notes, maps)}
-            for maps in seen.maps
+            for maps in sequence.maps
         ],
         "grid": None if grid is None else {"first": grid.first, "rows": grid.rows, "columns": grid.columns},
-        "picture": None if seen.picture is None else packing.encode_image(seen.picture),
+        "picture": None if sequence.picture is None else packing.encode_image(sequence.picture),
         "chosen": chosen,
     }
     scripts = {
         (number, layer): embed_bytes(f"layer-{number}-{layer}", packing.pack_layer(rows))
-        for number, maps in enumerate(seen.maps)
+        for number, maps in enumerate(sequence.maps)
         for layer, rows in enumerate(packing.add_rollout(maps))
     }
     first = scripts.pop((kind, start.layer))  # the others lie behind the script, which need not wait for them
     return render_page(
         "view",
-        model=make_visible(seen.model),
-        texts=[make_visible(text)[:4000] for text in seen.texts],
+        model=make_visible(sequence.model),
+        texts=[make_visible(text)[:4000] for text in sequence.texts],
         kinds=kinds,
         chosen=chosen,
         draws=["lines", "map", "text"] if grid is None else ["patches", "map"],
         grid=grid is not None,
         words=_has_words(sides),
         framed=grid is None and any(side.special.any() for side in sides),
-        pooled=max(max(maps.rows.shape[2:]) for maps in seen.maps) > SMALL,
-        aligned=any(maps.alignment is not None for maps in seen.maps),
-        rollout=any(maps.rolled is not None for maps in seen.maps),
+        pooled=max(max(maps.rows.shape[2:]) for maps in sequence.maps) > SMALL,
+        aligned=any(maps.alignment is not None for maps in sequence.maps),
+        rollout=any(maps.rolled is not None for maps in sequence.maps),
         still=still and packing.make_address("image/svg+xml", still.encode()),
         version=version("attnprobe"),
         data=[embed_json("data", data), first],

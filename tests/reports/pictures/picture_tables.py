@@ -1,7 +1,6 @@
-"""A table of every kind that has a picture, with numbers that are told apart by their last digit."""
+"""A table of every kind that has a picture, with random numbers; and what strings can do to a page."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +9,13 @@ from attnprobe.table.table import Column, HeadTable
 
 DRAW = np.random.default_rng(11)
 LAYERS, HEADS = 3, 4
+#: Strings that would run, be fetched, end what they stand in, be parts of an expression, or turn text around.
+HOSTILE = [
+    "</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "datum['x'] + alert(3)",
+    'https://example.org/x.png"', "'];alert(4)//", "user\u202egnp.exe \u2066x\u2069", "\x1b[31mred\x00",
+    "{{ 7 * 7 }}${alert(5)}", "\\", '"><svg onload=alert(6)>', "javascript:alert(7)", "<!--<script>",
+    "<style>@import 'https://example.org/x.css';</style>",
+]  # fmt: skip
 
 
 def table(title, keys, **columns):
@@ -48,115 +54,77 @@ def of_heads(*measures, model="m", dataset="d", layers=LAYERS, heads=HEADS, low=
 
 def all_pairs(layers=LAYERS, heads=HEADS):
     points = DRAW.normal(size=(layers * heads, 5))
-    one, other = np.triu_indices(layers * heads, 1)
-    jsd = 0.01 * np.square(points[one] - points[other]).sum(1)
-    keys = {
-        "layer_a": (one // heads).tolist(),
-        "head_a": (one % heads).tolist(),
-        "layer_b": (other // heads).tolist(),
-        "head_b": (other % heads).tolist(),
-    }
-    return table("distance between heads", {**named(len(one)), **keys}, n=[9] * len(one), jsd=jsd.tolist())
+    first, second = np.triu_indices(layers * heads, 1)
+    jsd = 0.01 * np.square(points[first] - points[second]).sum(1)
+    parts = zip(("layer_a", "head_a", "layer_b", "head_b"),
+                (*np.divmod(first, heads), *np.divmod(second, heads)), strict=True)  # fmt: skip
+    keys = {**named(len(first)), **{name: part.tolist() for name, part in parts}}
+    return table("distance between heads", keys, n=[9] * len(first), jsd=jsd.tolist())
 
 
-def within_layers(layers=LAYERS, heads=HEADS):
-    every = all_pairs(layers, heads)
-    rows = [row for row in range(len(every)) if every.data["layer_a"][row] == every.data["layer_b"][row]]
-    data = {name: [cells[row] for row in rows] for name, cells in every.data.items()}
-    return HeadTable(every.title, every.columns, data)
+def within_layers():
+    pairs = all_pairs()
+    rows = [row for row in range(len(pairs)) if pairs.data["layer_a"][row] == pairs.data["layer_b"][row]]
+    data = {name: [cells[row] for row in rows] for name, cells in pairs.data.items()}
+    return HeadTable(pairs.title, pairs.columns, data)
 
 
-def pruning(model="m"):
-    rows = [
-        (name, seed, step)
-        for name, seed in (("gradient", None), ("random", 1), ("random", 2))
-        for step in range(5)
-    ]
-    keys = {
-        **named(len(rows), model),
-        "criterion": [row[0] for row in rows],
-        "seed": [row[1] for row in rows],
-        "step": [row[2] for row in rows],
-        "share_removed": [row[2] / 4 for row in rows],
-        "metric": ["accuracy"] * len(rows),
-    }
-    errors = [0.01 if row[0] == "gradient" else None for row in rows]
-    return table(
-        "score while heads are removed", keys, n=[50] * len(rows), score=numbers(len(rows)), score_se=errors
-    )
+def pruning():
+    orders = [("gradient", None), ("random", 1), ("random", 2)]
+    rows = [(*order, step, step / 4, "accuracy") for order in orders for step in range(5)]
+    names = ("criterion", "seed", "step", "share_removed", "metric")
+    keys = {**named(15), **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))}
+    errors = [0.01] * 5 + [None] * 10
+    return table("score while heads are removed", keys, n=[50] * 15, score=numbers(15), score_se=errors)
 
 
-def over_training(measure="entropy", layers=LAYERS, heads=HEADS):
-    rows = [
-        (step, layer, head) for step in (0, 500, 8000) for layer in range(layers) for head in range(heads)
-    ]
-    keys = {
-        "model": [f"checkpoint-{row[0]}" for row in rows],
-        "dataset": ["d"] * len(rows),
-        **{name: [row[place] for row in rows] for place, name in enumerate(("step", "layer", "head"))},
-    }
-    return table(
-        "over training", keys, **{measure: numbers(len(rows)), f"{measure}_se": numbers(len(rows), 0, 0.1)}
-    )
+def over_training():
+    step, layer, head = (part.ravel().tolist() for part in np.indices((3, LAYERS, HEADS)))
+    rows, steps = len(step), (0, 500, 8000)
+    keys = {"model": [f"checkpoint-{place}" for place in step], "dataset": ["d"] * rows}
+    keys |= {"step": [steps[place] for place in step], "layer": layer, "head": head}
+    return table("over training", keys, entropy=numbers(rows), entropy_se=numbers(rows, 0, 0.1))
 
 
 def orders():
-    steps = [0, 10, 20]
-    names = ("spearman_last", "kendall_last", "spearman_previous", "kendall_previous")
+    names = ("spearman_last", "kendall_last", "kendall_previous")
     values = {name: numbers(3, -0.2) for name in names}
-    keys = {"model": ["a", "b", "c"], "dataset": ["d"] * 3, "step": steps, "measure": ["entropy"] * 3}
-    found = table(
+    values["spearman_previous"] = [None, *numbers(2, -0.2)]
+    keys = {"model": ["a", "b", "c"], "dataset": ["d"] * 3, "step": [0, 10, 20], "measure": ["entropy"] * 3}
+    return table(
         "how the order of heads settles", keys, heads_last=[12] * 3, heads_previous=[0, 12, 12], **values
     )
-    found.data["spearman_previous"][0] = None
-    return found
 
 
-def found(layers=3, heads=4):
-    labels = [
-        (label, side)
-        for label in ("det", "nsubj", "amod")
-        for side in ("dependent_to_head", "head_to_dependent")
-    ]
-    keys = {
-        **named(6),
-        "relation": [label for label, _ in labels],
-        "direction": [side for _, side in labels],
-    }
+def best_heads():
+    keys = {"relation": ["det", "nsubj", "amod"] * 2, "direction": ["dependent_to_head"] * 3}
+    keys["direction"] += ["head_to_dependent"] * 3
     return table(
-        "syntax", keys, n=[30] * 6, layer=[row % layers for row in (0, 1, 2, 0, 1, -1)],
-        head=[row % heads for row in (3, 2, 1, 0, 1, -2)], accuracy=numbers(6),
+        "syntax", {**named(6), **keys}, n=[30] * 6, layer=[0, 1, 2, 0, 1, 2], head=[3, 2, 1, 0, 1, 2],
+        accuracy=numbers(6),
         accuracy_se=numbers(6, 0, 0.05), baseline=numbers(6), baseline_offset=[1, -1, 1, -1, 2, -2],
         gain=numbers(6, -0.1), p=numbers(6), p_adjusted=[0.001, 0.2, 0.04, 0.5, 0.6, 0.01],
     )  # fmt: skip
 
 
-def roles(layers=LAYERS, heads=HEADS):
-    rows = layers * heads
-    words = ["previous", "broad", "mixed", "syntactic: det", "offset +2", "mixed"] * rows
+def roles():
+    rows = LAYERS * HEADS
+    words = ["previous", "broad", "mixed", "syntactic: det", "offset +2", "mixed"] * 2
     return table(
-        "roles", {**named(rows), **places(layers, heads)}, role=words[:rows], measure=["x"] * rows,
-        value=numbers(rows), value_se=numbers(rows, 0, 0.1), threshold=[0.5] * rows,
-        also=(["", "next"] * rows)[:rows],
+        "roles", {**named(rows), **places()}, role=words, measure=["x"] * rows, value=numbers(rows),
+        value_se=numbers(rows, 0, 0.1), threshold=[0.5] * rows, also=["", "next"] * 6,
     )  # fmt: skip
 
 
-def change(layers=LAYERS, heads=HEADS):
-    rows = layers * heads
-    keys = {**named(rows, "before"), "model_b": ["after"] * rows, **places(layers, heads)}
+def change():
+    rows = LAYERS * HEADS
+    keys = {**named(rows, "before"), "model_b": ["after"] * rows, **places()}
     columns = {"jsd": numbers(rows), "jsd_se": numbers(rows, 0, 0.01)}
     for place, name in enumerate(("entropy", "previous", "next", "self", "first", "other", "separator")):
         columns |= {f"{name}_{side}": numbers(rows) for side in "ab"}
         columns |= {f"{name}_delta": numbers(rows, -1), f"{name}_delta_se": numbers(rows, 0.1, 0.2)}
         columns[f"{name}_p_adjusted"] = ([0.001] * place + [0.5] * rows)[:rows]
-    found = table("before and after", keys, **columns)
-    described = [
-        replace(one, title=f"change of attention to the {one.name.removesuffix('_delta')} token")
-        if one.name.endswith("_delta")
-        else one
-        for one in found.columns
-    ]
-    return HeadTable(found.title, described, found.data)
+    return table("before and after", keys, **columns)
 
 
 def correlated():
@@ -172,93 +140,59 @@ def correlation():
     return table("correlation", named(1), **columns, pearson_low=[0.25], pearson_high=[0.75])
 
 
-def by_group(layers=2, heads=2):
-    groups, size = ["all groups", "news", "</script>", "=cmd()"], layers * heads
-    keys = {**named(4 * size), "group": [name for name in groups for _ in range(size)]}
-    keys |= {name: cells * 4 for name, cells in places(layers, heads).items()}
-    tests = {
-        f"entropy_{name}": [*numbers(size, 0, 1), *[None] * 3 * size] for name in ("q", "q_p", "q_p_adjusted")
-    }
-    some = min(4, size)
-    tests["entropy_q_p_adjusted"][:some] = [0.01, None, 0.5, 0.9][:some]
-    columns = {"entropy": numbers(4 * size), "entropy_se": numbers(4 * size, 0.1, 0.2), **tests}
-    return table("entropy of heads, by group", keys, n=[9] * 4 * size, **columns)
+def by_group():
+    groups = ["all groups", "news", "</script>", "=cmd()"]
+    keys = {**named(16), "group": np.repeat(groups, 4).tolist()}
+    keys |= {name: cells * 4 for name, cells in places(2, 2).items()}
+    columns = {"entropy": numbers(16), "entropy_se": numbers(16, 0.1, 0.2)}
+    for name, cells in (("q", numbers(4)), ("q_p", numbers(4)), ("q_p_adjusted", [0.01, None, 0.5, 0.9])):
+        columns[f"entropy_{name}"] = [*cells, *[None] * 12]
+    return table("entropy of heads, by group", keys, n=[9] * 16, **columns)
 
 
 def by_layer():
+    columns = {"cancellation": numbers(3), "cancellation_se": numbers(3, 0, 0.1)}
+    return table("by layer", {**named(3), "layer": [0, 1, 2]}, n=[9] * 3, **columns)
+
+
+def interactions():
+    keys = {"layer_a": [0, 0, 1], "head_a": [0, 1, 0], "layer_b": [1, 1, 2], "head_b": [1, 0, 3]}
     return table(
-        "by layer",
-        {**named(3), "layer": [0, 1, 2]},
-        n=[9] * 3,
-        cancellation=numbers(3),
-        cancellation_se=numbers(3, 0, 0.1),
-    )
-
-
-def interactions(layers=3, heads=4):
-    last = {"layer_b": [1, 1, layers - 1], "head_b": [1, 0, heads - 1]}
-    keys = {
-        **named(3),
-        "objective": ["masked-lm"] * 3,
-        **{"layer_a": [0, 0, 1], "head_a": [0, 1, 0], **last},
-    }
-    measures = {
-        "proposed": [0.3, -0.2, 0.1],
-        "interaction": [0.4, -0.3, 0.01],
-        "interaction_se": [0.05, 0.06, 0.05],
-        "p": [0.001, 0.002, 0.8],
-        "p_adjusted": [0.003, 0.004, 0.8],
-    }
-    return table("interactions of heads", keys, **measures)
+        "interactions of heads", {**named(3), "objective": ["masked-lm"] * 3, **keys},
+        proposed=[0.3, -0.2, 0.1], interaction=[0.4, -0.3, 0.01], interaction_se=[0.05, 0.06, 0.05],
+        p=[0.001, 0.002, 0.8], p_adjusted=[0.003, 0.004, 0.8],
+    )  # fmt: skip
 
 
 def probes():
-    measures = {
-        "n": [300, 120, 40],
-        "accuracy": [0.61, 0.8, None],
-        "accuracy_se": [0.01, 0.02, None],
-        "best_head_accuracy": [0.4, 0.79, 0.3],
-        "p_adjusted": [0.001, 0.4, 0.9],
-        "baseline": [0.3, 0.5, 0.2],
-        "control": [0.1, 0.2, 0.15],
-        "bits": [2.5, 1.25, 4.5],
-        "bits_uniform": [4.25, 4.5, 4.0],
-    }
-    found = table("probe", {**named(3), "relation": ["all", "det", "obj"]}, **measures)
-    texts = [Column(name, role="text") for name in ("baseline_rule",)]
-    places = [Column(name, role="count") for name in ("layer", "head")]
-    data = {
-        **found.data,
-        "baseline_rule": ["offset +1", "offset -1", None],
-        "layer": [1, 0, 2],
-        "head": [3, 0, 1],
-    }
-    return HeadTable(found.title, [*found.columns, *texts, *places], data)
-
-
-def at_positions(tokens=("[CLS]", "the", None, "ran"), layers=LAYERS, heads=HEADS, dataset="d"):
-    """Make a table of heads at positions; of the third one, no token is usual."""
-    rows = layers * heads * len(tokens)
-    layer, head, position = (part.ravel() for part in np.indices((layers, heads, len(tokens))))
-    keys = {"layer": layer.tolist(), "head": head.tolist(), "position": position.tolist()}
-    p = [0.01 if row % 5 == 0 else 0.5 for row in range(rows)]
-    found = table(
-        "patching of heads at each position", {**named(rows, dataset=dataset), **keys},
-        token=[tokens[place] or "" for place in position.tolist()],
-        n=[40] * rows, effect=numbers(rows, -1.0), effect_se=numbers(rows, 0.0, 0.1), p_adjusted=p,
+    return table(
+        "probe", {**named(3), "relation": ["all", "det", "obj"]}, n=[300, 120, 40],
+        accuracy=[0.61, 0.8, None], accuracy_se=[0.01, 0.02, None], best_head_accuracy=[0.4, 0.79, 0.3],
+        p_adjusted=[0.001, 0.4, 0.9], baseline=[0.3, 0.5, 0.2], control=[0.1, 0.2, 0.15],
     )  # fmt: skip
-    found.data["token"][:] = [tokens[place] for place in position.tolist()]
-    return found
 
 
-def modalities(layers=LAYERS, heads=HEADS):
+def at_positions():
+    """Make a table of heads at positions; at the third one, no token is the same in all rows."""
+    layer, head, position = (part.ravel().tolist() for part in np.indices((LAYERS, HEADS, 4)))
+    rows, tokens = len(layer), ("[CLS]", "the", None, "ran")
+    keys = {**named(rows), "layer": layer, "head": head, "position": position}
+    return table(
+        "patching of heads at each position", keys, token=[tokens[place] for place in position],
+        n=[40] * rows, effect=numbers(rows, -1.0), effect_se=numbers(rows, 0.0, 0.1),
+        p_adjusted=[0.01 if row % 5 == 0 else 0.5 for row in range(rows)],
+    )  # fmt: skip
+
+
+def modalities():
     """Make a table of what text and image look at; three shares of a head add up to 1."""
-    rows, columns = layers * heads, {"n": [9] * (layers * heads)}
+    rows = LAYERS * HEADS
+    columns = {"n": [9] * rows}
     for asker in ("text", "image"):
         shares = DRAW.dirichlet((2, 2, 1), rows).T
         for part, values in zip(("image", "text", "special"), shares, strict=True):
             columns |= {f"{asker}_to_{part}": values.tolist(), f"{asker}_to_{part}_se": numbers(rows, 0, 0.1)}
-    return table("attention to image and text", {**named(rows), **places(layers, heads)}, **columns)
+    return table("attention to image and text", {**named(rows), **places()}, **columns)
 
 
 def alignments():
@@ -291,25 +225,42 @@ def profiles(layers=LAYERS, heads=HEADS, *, patches=False, causal=False, roles=T
     return table("census of heads", {**named(rows), **places(layers, heads)}, **columns)
 
 
-#: The picture that each table has by nature, and a column of it that is drawn.
+#: What makes a table of which each kind of picture is drawn.
 NATURAL = {
-    "atlas": (profiles, "profile_-1"),
-    "heatmap": (lambda: of_heads("entropy"), "entropy"),
-    "positions": (at_positions, "effect"),
-    "roles": (roles, "value"),
-    "change": (change, "jsd"),
-    "relations": (found, "accuracy"),
-    "settling": (orders, "spearman_last"),
-    "curves": (pruning, "score"),
-    "lines": (over_training, "entropy"),
-    "scatter": (correlated, "importance_in"),
-    "matrix": (within_layers, "jsd"),
-    "map": (all_pairs, "jsd"),
-    "depth": (by_layer, "cancellation"),
-    "intervals": (correlation, "pearson"),
-    "pairs": (interactions, "interaction"),
-    "probes": (probes, "accuracy"),
-    "groups": (by_group, "entropy"),
-    "modality": (modalities, "text_to_image"),
-    "alignments": (alignments, "aer"),
+    "atlas": profiles,
+    "heatmap": lambda: of_heads("entropy"),
+    "positions": at_positions,
+    "roles": roles,
+    "change": change,
+    "relations": best_heads,
+    "settling": orders,
+    "curves": pruning,
+    "lines": over_training,
+    "scatter": correlated,
+    "matrix": within_layers,
+    "map": all_pairs,
+    "clustermap": all_pairs,
+    "depth": by_layer,
+    "intervals": correlation,
+    "pairs": interactions,
+    "probes": probes,
+    "groups": by_group,
+    "modality": modalities,
+    "alignments": alignments,
 }
+
+
+def make_hostile(kind):
+    """Make a table for a kind of picture whose words, units and titles are all hostile."""
+    safe = NATURAL[kind]()
+    data, columns = {}, []
+    for place, column in enumerate(safe.columns):
+        harm, cells = HOSTILE[place % len(HOSTILE)], safe.data[column.name]
+        # Some words say what a row is, and must stay.
+        kept = {"all groups", "random"} | (set(cells) if column.name in {"direction", "attention"} else set())
+        words = {cell: f"{harm}{number}" for number, cell in enumerate(dict.fromkeys(cells))}
+        data[column.name] = [
+            words[cell] if isinstance(cell, str) and cell not in kept else cell for cell in cells
+        ]
+        columns.append(Column(column.name, harm, column.role, column.headline, harm))
+    return HeadTable("".join(HOSTILE), columns, data)

@@ -28,26 +28,25 @@ def test_measures_are_chosen():
 
 
 def test_two_tables_are_a_scatter():
-    one, two = (tables.of_heads("importance", dataset=name) for name in ("in", "out"))
-    rows = [row for row in rows_of(draw_picture([one, two], kind="scatter")) if "layer" in row]
-    assert [row["x"] for row in rows] == one.data["importance"]
-    assert [row["y"] for row in rows] == two.data["importance"]
-    assert [row["y_error"] for row in rows] == two.data["importance_se"]
-    apart = np.abs(np.array(one.data["importance"]) - two.data["importance"])
+    inside, outside = (tables.of_heads("importance", dataset=name) for name in ("in", "out"))
+    rows = [row for row in rows_of(draw_picture([inside, outside], kind="scatter")) if "layer" in row]
+    assert [row["x"] for row in rows] == inside.data["importance"]
+    assert [row["y"] for row in rows] == outside.data["importance"]
+    assert [row["y_error"] for row in rows] == outside.data["importance_se"]
+    gaps = np.abs(np.array(inside.data["importance"]) - outside.data["importance"])
     named = {row["name"] for row in rows if row.get("name")}
-    assert named == {f"L{head // 4} H{head % 4}" for head in np.argsort(-apart)[:3]}
+    assert named == {f"L{head // 4} H{head % 4}" for head in np.argsort(-gaps)[:3]}
 
 
 @pytest.mark.parametrize(
-    ("make", "asked", "says"),
+    ("make", "options", "says"),
     [
         (lambda: [tables.of_heads("a")], {"kind": "clustermap"}, "it can with heatmap, depth"),
-        (lambda: [tables.of_heads("a")], {"kind": "pie"}, "--kind is one of"),
-        (lambda: [tables.of_heads("a")], {"theme": "neon"}, "light, dark, paper"),
         (lambda: [tables.of_heads("a")], {"width": 20}, "from 200 to 4000"),
-        (lambda: [tables.found()], {"measures": ["accuracy"]}, "leave --only out"),
-        (lambda: [tables.of_heads("a"), tables.found()], {}, "different kinds"),
+        (lambda: [tables.best_heads()], {"measures": ["accuracy"]}, "leave --only out"),
+        (lambda: [tables.of_heads("a"), tables.best_heads()], {}, "different kinds"),
         (lambda: [tables.of_heads("a")] * 3, {"kind": "scatter"}, "two tables at most"),
+        (lambda: [tables.of_heads("a_in", "a_out", "b")], {"kind": "scatter", "measures": ["b"]}, "is a$"),
         (lambda: [], {}, "needs a table"),
         (lambda: [tables.table("x", {"word": ["a"]}, score=[1.0])], {}, "can't be drawn"),
         (lambda: [tables.table("x", tables.named(0), score=[])], {}, "no rows"),
@@ -56,9 +55,9 @@ def test_two_tables_are_a_scatter():
          "several rows of the same layer, head"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_drawn_is_refused_with_what_can(make, asked, says):
+def test_what_cannot_be_drawn_is_refused_with_what_can(make, options, says):
     with pytest.raises(AttnprobeError, match=says):
-        draw_picture(make(), **asked)
+        draw_picture(make(), **options)
 
 
 def effects(values, errors, p=None):
@@ -81,9 +80,9 @@ def test_marks_of_a_map_and_its_finding_are_by_one_rule(p):
     number = sum(marked)
     assert 0 < number < 24
     row = max((row for row in range(24) if marked[row]), key=lambda row: abs(VALUES[row]))
-    said = drawn.spec["title"]["subtitle"][1]
-    assert said == state_finding(table, table.column("delta"))
-    assert said.startswith(f"{number} of 24 significant; strongest L{row // 4} H{row % 4}, ")
+    finding = drawn.spec["title"]["subtitle"][1]
+    assert finding == state_finding(table, table.column("delta"))
+    assert finding.startswith(f"{number} of 24 significant; strongest L{row // 4} H{row % 4}, ")
     if p is None:
         assert not any(np.array(marked) & (np.abs(VALUES) <= norm.ppf(1 - 0.025 / 24) * ERRORS))
         assert number < (np.abs(VALUES) > 1.96 * ERRORS).sum()

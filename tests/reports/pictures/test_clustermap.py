@@ -15,9 +15,9 @@ def order_of(table, layers, heads):
     pairs = zip(
         *(table.data[name] for name in ("layer_a", "head_a", "layer_b", "head_b", "jsd")), strict=True
     )
-    for layer, head, other, second, jsd in pairs:
-        one, two = layer * heads + head, other * heads + second
-        distances[one, two] = distances[two, one] = jsd**0.5
+    for layer, head, other, other_head, jsd in pairs:
+        first, second = layer * heads + head, other * heads + other_head
+        distances[first, second] = distances[second, first] = jsd**0.5
     flat = squareform(distances)
     return leaves_list(optimal_leaf_ordering(linkage(flat, "average"), flat)).tolist(), distances
 
@@ -43,14 +43,14 @@ def test_rows_and_columns_are_in_the_order_of_scipys_leaves(layers, heads):
     table = tables.all_pairs(layers, heads)
     order, distances = order_of(table, layers, heads)
     drawn = draw_picture([table], "clustermap")
-    cells = rows_with(drawn, "one", "other", "distance")
+    cells = rows_with(drawn, "row", "column", "distance")
     names = [f"L{head // heads} H{head % heads}" for head in order]
-    tops = {cell["y"]: cell["one"] for cell in cells}
-    lefts = {cell["x"]: cell["other"] for cell in cells}
+    tops = {cell["y"]: cell["row"] for cell in cells}
+    lefts = {cell["x"]: cell["column"] for cell in cells}
     assert [tops[y] for y in sorted(tops)] == names
     assert [lefts[x] for x in sorted(lefts)] == names
-    found = np.array([cell["distance"] for cell in cells]).reshape(len(order), -1)
-    np.testing.assert_allclose(found, distances[np.ix_(order, order)], atol=1e-12)
+    matrix = np.array([cell["distance"] for cell in cells]).reshape(len(order), -1)
+    np.testing.assert_allclose(matrix, distances[np.ix_(order, order)], atol=1e-12)
 
 
 def test_squares_are_the_clusters_of_the_cut():
@@ -63,6 +63,6 @@ def test_squares_are_the_clusters_of_the_cut():
     order, _ = order_of(table, 3, 4)
     every = [*drawn.spec.get("datasets", {}).values(), *find_values(drawn.spec)]
     squares = next(rows for rows in every if set(rows[0]) == {"x", "x2", "y", "y2"})
-    assert {(one["x"], one["x2"]) for one in squares} == {
-        (min(map(order.index, own)), max(map(order.index, own)) + 1) for own in clusters if len(own) > 1
-    }
+    places = [[order.index(head) for head in cluster] for cluster in clusters if len(cluster) > 1]
+    ends = {(min(cluster), max(cluster) + 1) for cluster in places}
+    assert {(square["x"], square["x2"]) for square in squares} == ends

@@ -32,9 +32,9 @@ def test_a_folder_is_read_with_whatever_else_lies_in_it(tables, tmp_path):
     (tmp_path / "notes.txt").write_text("x")
     (tmp_path / "other.json").write_text(json.dumps({"a": 1}))
     (tmp_path / "folder.csv").mkdir()
-    found = read_folder(tmp_path)
-    assert sorted(found) == ["one", "three", "two"]
-    assert found["one"].to_csv() == tables["heads"].to_csv()
+    read = read_folder(tmp_path)
+    assert sorted(read) == ["one", "three", "two"]
+    assert read["one"].to_csv() == tables["heads"].to_csv()
 
 
 def test_a_description_that_leads_nowhere_is_refused(tables, tmp_path):
@@ -53,10 +53,10 @@ def test_tables_of_two_checkpoints_are_refused(tables, saved, tmp_path):
         sort_tables({"heads": tables["heads"], "other": attnprobe.census(tmp_path / "bert", TEXTS)})
 
 
-@pytest.mark.parametrize(("make", "said"), [(False, "There is no folder"), (True, "holds no table")])
-def test_a_folder_without_tables_is_refused(tmp_path, make, said):
+@pytest.mark.parametrize(("make", "says"), [(False, "There is no folder"), (True, "holds no table")])
+def test_a_folder_without_tables_is_refused(tmp_path, make, says):
     folder = tmp_path / "tables"
     if make:
         folder.mkdir()
-    with pytest.raises(AttnprobeError, match=said):
+    with pytest.raises(AttnprobeError, match=says):
         read_folder(folder)

@@ -12,11 +12,11 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e-?\d+)?(?![\w.])")
 
 
 def _grid_numbers(lines, layer):
-    found = []
+    printed = []
     for line in lines:
         if re.match(rf"L{layer}\s", line):
-            found += [float(number) for number in NUMBER.findall(line)]
-    return found
+            printed += [float(number) for number in NUMBER.findall(line)]
+    return printed
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -41,14 +41,14 @@ def test_figures_are_true_to_two_digits_of_the_largest(heads, width, scale):
     unit = float(in_units.group()) if in_units else 1.0
     grid = values.reshape(12, 12)
     for layer in range(12):
-        found = [
+        printed = [
             float(part) * unit
             for line in lines
             if re.match(rf"L{layer}\s", line)
             for part in line.split()[1:]
         ]
         expected = [*grid[layer], grid[layer].mean()]
-        np.testing.assert_allclose(found, expected, atol=abs(scale) * 0.0102)
+        np.testing.assert_allclose(printed, expected, atol=abs(scale) * 0.0102)
 
 
 def test_rows_in_any_order_and_pruned_heads_find_their_place():
@@ -64,8 +64,8 @@ def test_rows_in_any_order_and_pruned_heads_find_their_place():
 
 
 def test_undefined_heads_and_undefined_measures(heads):
-    some = np.array([0.25, np.nan, 0.5, 0.75])
-    lines = shown(heads(2, 2, entropy=some, separator=np.full(4, np.nan)))
+    values = np.array([0.25, np.nan, 0.5, 0.75])
+    lines = shown(heads(2, 2, entropy=values, separator=np.full(4, np.nan)))
     assert any(line.split() == ["L0", "0.250", "·", "0.250"] for line in lines)
     assert "1 head undefined (·)" in "\n".join(lines)
     assert "nan" not in "\n".join(lines)
@@ -114,8 +114,8 @@ def test_rows_are_the_columns_that_a_reader_needs():
     }  # fmt: skip
     lines = shown(HeadTable("t", columns, data), 120)
     assert "model m \u00b7 dataset d \u00b7 direction dependent_to_head" in lines
-    found, other, _ = (re.split(r"\s{2,}", line.strip()) for line in lines if " L" in line)
-    assert found[1:] == [
+    printed, other, _ = (re.split(r"\s{2,}", line.strip()) for line in lines if " L" in line)
+    assert printed[1:] == [
         "L1 H2",
         "0.500 ± 0.012",
         "0.250",

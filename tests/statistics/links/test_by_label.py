@@ -29,12 +29,12 @@ def tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def model(seed: int, *, planted: bool = False) -> BertModel:
+def model(seed: int, *, planted: bool = False, layers: int = 2) -> BertModel:
     """A random encoder; or one of whose heads looks from each word to its partner, word 2k to word 2k + 1."""
     torch.manual_seed(seed)
     width = 64
     config = BertConfig(
-        vocab_size=WORDS + 4, num_hidden_layers=2, num_attention_heads=2, hidden_size=width,
+        vocab_size=WORDS + 4, num_hidden_layers=layers, num_attention_heads=2, hidden_size=width,
         intermediate_size=32, max_position_embeddings=64,
     )  # fmt: skip
     found = BertModel(config, add_pooling_layer=False).eval()
@@ -101,6 +101,17 @@ def test_a_planted_head_is_found():
     few = table(model(0, planted=True), sentences(60, 0), min_links=400)
     assert sorted(few.data["relation"]) == ["all", "all"]
     assert few.notes[0].endswith("fewer than 400 links: odd and even.")
+
+
+def test_a_label_of_one_document_has_no_head():
+    """Which is noted where it is so of all labels; of a single layer."""
+    (text, spans, links), *others = sentences(9, 0)
+    rare = text, spans, [(*ends, "rare") for *ends, _ in links]
+    found = table(model(0, layers=1), [rare, *others], min_links=1)
+    heads = zip(found.data["relation"], found.data["head"], strict=True)
+    assert {label for label, head in heads if head is None} == {"rare"}
+    assert not any("lie in one fold" in note for note in found.notes)
+    assert any("lie in one fold" in note for note in table(model(0), [rare], min_links=1).notes)
 
 
 @pytest.mark.parametrize("tabulation", [BY_RELATION, BY_RELATION_AND_HEAD])

@@ -151,8 +151,7 @@ def find_block(maps: list[torch.Tensor], said: TokenAnnotation | None, **layout)
     no = torch.zeros(1, maps[0].shape[1], dtype=torch.bool)
     ranks = torch.zeros_like(no, dtype=torch.long)
     tokens = TokenFeatures(no, no, no, ~no, no.float(), ~no, ranks, ranks)
-    annotations = () if said is None else (said,)
-    layout = replace(Layout.of(tokens), annotations=annotations, **layout)
+    layout = replace(Layout.of(tokens), annotations=(said,), **layout)
     return AttentionBlock(torch.stack(maps)[None], layout)
 
 
@@ -183,12 +182,14 @@ def test_planted_trees():
         (annotated([(1, 0, "punct")], 2), "bare"),  # "Yes ."
         (annotated([(0, 1, "obj"), (1, 2, "punct")], 3), "bare"),  # the only edge leads to a mark
         (annotated([], 0), "bare"),
+        (None, ""),
     ],
 )
-def test_sentences_that_ask_nothing(said: TokenAnnotation, reason: str):
+def test_sentences_that_ask_nothing(said: TokenAnnotation | None, reason: str):
     block = find_block([map_of(GOLD_EDGES)], said)
     (row,) = count(block, *COUNTS)
-    np.testing.assert_equal(row, [np.nan] * 8 + [float(name == reason) for name in ("cut", "bare")])
+    counted = [float(name == reason) if said else np.nan for name in ("cut", "bare")]
+    np.testing.assert_equal(row, [np.nan] * 8 + counted)
 
 
 # The table

@@ -20,13 +20,13 @@ def test_everything_is_there_and_comes_back_exactly(heads):
     values = np.random.default_rng(0).standard_normal(4)
     values[1] = np.nan
     table = heads(2, 2, entropy=values)
-    found = _strictly(render(table))
-    assert list(found) == ["title", "columns", "notes", "provenance", "rows"]
-    assert found["columns"][5] == {
+    content = _strictly(render(table))
+    assert list(content) == ["title", "columns", "notes", "provenance", "rows"]
+    assert content["columns"][5] == {
         **{"name": "entropy", "unit": "nats", "role": "measure"},
         **{"headline": False, "title": ""},
     }
-    assert [row["entropy"] for row in found["rows"]] == [values[0], None, values[2], values[3]]
-    assert [row["layer"] for row in found["rows"]] == [0, 0, 1, 1]
-    assert found["notes"] == ["Entropy falls with depth."]
-    assert found["provenance"] == {"seed": 42, "command": "attnprobe entropy demo", "weights": None}
+    assert [row["entropy"] for row in content["rows"]] == [values[0], None, values[2], values[3]]
+    assert [row["layer"] for row in content["rows"]] == [0, 0, 1, 1]
+    assert content["notes"] == ["Entropy falls with depth."]
+    assert content["provenance"] == {"seed": 42, "command": "attnprobe entropy demo", "weights": None}

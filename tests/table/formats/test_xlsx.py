@@ -25,12 +25,12 @@ FORMULAS = ["=cmd()", "+1", "-2", "@sum", "  =1", "\uff1d1", "'=x"]
 
 def test_what_looks_like_a_formula_is_text():
     table = HeadTable("=t", [Column("=name", role="key"), Column("x")], {"=name": FORMULAS, "x": [-1.5] * 7})
-    sheet = book(table)["table"]
+    page = book(table)["table"]
     for row, text in enumerate(FORMULAS, start=2):
-        cell, number = sheet.cell(row, 1), sheet.cell(row, 2)
+        cell, number = page.cell(row, 1), page.cell(row, 2)
         assert (cell.value, cell.data_type, cell.quotePrefix) == (text, "s", True)
         assert (number.value, number.data_type, number.quotePrefix) == (-1.5, "n", False)
-    assert sheet.cell(1, 1).data_type == "s"
+    assert page.cell(1, 1).data_type == "s"
     with zipfile.ZipFile(io.BytesIO(render(table))) as parts:
         assert not any(b"<f>" in parts.read(name) for name in parts.namelist())
 
@@ -38,8 +38,8 @@ def test_what_looks_like_a_formula_is_text():
 def test_characters_that_the_format_forbids(hostile):
     texts = ["a\x00b\x07", "\ufffe\uffff", "_x0041_", "x" * 40_000, "two\r\nlines"]
     table = HeadTable("t", [Column("check", role="key")], {"check": texts})
-    found = [row[0] for row in values(book(table)["table"])[1:]]
-    assert found == ["ab", "\ufffd\ufffd", "_x0041_", "x" * 32_767, "two lines"]
+    page = [row[0] for row in values(book(table)["table"])[1:]]
+    assert page == ["ab", "\ufffd\ufffd", "_x0041_", "x" * 32_767, "two lines"]
     assert len(values(book(hostile)["table"])) == 8
 
 
@@ -60,7 +60,7 @@ def test_written_and_read_again(heads, tmp_path):
     table.data["model"][:] = ["_x0041_ =x"] * 6
     path = tmp_path / "heads.xlsx"
     assert table.save(path) == [path, tmp_path / "heads.xlsx.json"]
-    found = HeadTable.read(path)
-    assert found.to_csv() == table.to_csv()
-    assert (list(found.columns), found.notes) == (list(table.columns), list(table.notes))
+    page = HeadTable.read(path)
+    assert page.to_csv() == table.to_csv()
+    assert (list(page.columns), page.notes) == (list(table.columns), list(table.notes))
     assert json.loads((tmp_path / "heads.xlsx.json").read_text())["table"] == "heads.xlsx"
