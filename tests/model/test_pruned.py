@@ -320,7 +320,7 @@ def pickle_weights(folder):
     (folder / "model.safetensors").unlink()
 
 
-def bring_code(folder: Path):
+def bring_code(folder):
     edit(folder / "config.json", model_type="evil", auto_map={"AutoConfig": "evil.Evil"})
     (folder / "evil.py").write_text("raise SystemExit('code of the folder ran')")
 

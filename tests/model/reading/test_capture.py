@@ -209,7 +209,7 @@ class TestFolders:
             ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["evil.Evil", None]}}),
         ],
     )
-    def test_code_of_a_folder_is_not_run(self, folder, file, classes: dict[str, Any]):
+    def test_code_of_a_folder_is_not_run(self, folder, file, classes):
         described = json.loads((folder / file).read_text())
         (folder / file).write_text(json.dumps(described | classes))
         (folder / "evil.py").write_text("raise SystemExit('code of the folder ran')")
@@ -222,10 +222,8 @@ class TestFolders:
         ("options", "fetched"),
         [({}, set()), ({"allow_bin": True}, {"*.bin"}), ({"trust_remote_code": True}, {"*.py"})],
     )
-    def test_neither_pickles_nor_code_are_fetched(
-        self, monkeypatch, options: dict[str, Any], fetched: set[str]
-    ):
-        def fetch(name, *, allow_patterns: list[str], **_):
+    def test_neither_pickles_nor_code_are_fetched(self, monkeypatch, options, fetched):
+        def fetch(name, *, allow_patterns, **_):
             assert {"*.bin", "*.py"} & {*allow_patterns} == fetched
             raise OSError
 
