@@ -48,6 +48,7 @@ from attnprobe.model import load
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.task_heads import Weights
+from attnprobe.run.progress import SilentProgress
 
 pytest_plugins = ["chromium", "tables_to_write"]
 
@@ -83,6 +84,30 @@ def pytest_collection_finish() -> None:
     """Keep collections of garbage, which commands ask for, from walking through all that stays anyway."""
     gc.collect()
     gc.freeze()
+
+
+class Listener(SilentProgress):
+    """A progress that keeps all it is told: stages, the steps of each, and sentences."""
+
+    def __init__(self) -> None:
+        self.stages: list[tuple[str, int | None]] = []
+        self.steps: list[int] = []
+        self.sentences: list[str] = []
+
+    def stage(self, name: str, total: int | None) -> None:
+        self.stages.append((name, total))
+        self.steps.append(0)
+
+    def advance(self, steps: int) -> None:
+        self.steps[-1] += steps
+
+    def say(self, sentence: str) -> None:
+        self.sentences.append(sentence)
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
 
 
 Text = str | tuple[str, str]
@@ -579,13 +604,13 @@ def package_copy(tmp_path: Path) -> tuple[Path, Callable[..., str]]:
     home = Path(attnprobe.__file__).parent
     shutil.copytree(home, copied, ignore=shutil.ignore_patterns("__pycache__"))
 
-    def run(*words: str) -> str:
+    def run(*words: str, code: int = 0) -> str:
         program = f"import sys; from attnprobe.cli.app import run; sys.exit(run({list(words)!r}))"
         done = subprocess.run(
             [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=300,
             env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin", "COLUMNS": "900"}, check=False,
         )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == code, done.stderr
+        return done.stderr if code else done.stdout
 
     return copied, run

@@ -66,7 +66,7 @@ def make_app(*, everything: bool = False) -> typer.Typer:
         function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         function.__signature__ = Signature(parameters)
         help = _BREAK.sub(" ", command.help)  # Typer breaks lines itself
-        app.command(name, help=help, rich_help_panel=panels.get(name))(function)
+        app.command(name, help=help, rich_help_panel=panels.get(name, "More"))(function)
     return app
 
 

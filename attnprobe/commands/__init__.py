@@ -7,7 +7,7 @@ from itertools import chain
 
 from attnprobe.registry import Command
 
-#: Commands by what they are about, in the order of ``--help``; a command that is not named comes last.
+#: Commands by what they are about, in the order of ``--help``; those that are not named come last.
 GROUPS = {
     "Where heads look": (
         "census", "entropy", "positional", "special", "rare", "modality", "distance", "mixing", "rank",

@@ -1,6 +1,7 @@
 """The commands that name what heads do: roles, and induction, which gives them random tokens."""
 
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 from attnprobe.errors import UsageError
@@ -21,6 +22,7 @@ from attnprobe.registry import command
 from attnprobe.session.roles import check_role_options, list_gold, open_sources, request_roles
 from attnprobe.session.session import describe_call, open_call, parse_layers
 from attnprobe.session.texts import check_standard_input
+from attnprobe.table.naming import ROLE_MARKS, THRESHOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,9 +46,7 @@ class RoleGold(TypedDict, total=False):
     thresholds: Annotated[
         "Mapping[str, float] | str | None",
         text_option(
-            "Thresholds other than positional=0.9, delimiter=0.3, preference=0.9, rare=0.5, "
-            "syntactic=0.1, coreference=0.1, links=0.1, induction=0.5, duplicate=0.5, broad=0.6, block=0.8, "
-            "aligns=0.5, sink=0.3, pattern=0.5.",
+            f"Thresholds other than {', '.join(f'{name}={value}' for name, value in THRESHOLDS.items())}.",
             metavar="NAME=VALUE,...",
             hidden=True,
         ),
@@ -73,20 +73,19 @@ class InductionOptions(LoadedOptions, LayerOptions, ResumeOptions, total=False):
     batch_tokens: Annotated[int | None, text_option("Tokens in a batch, for speed.", low=1, hidden=True)]
 
 
-@command(TableOutput)
+def _describe_roles() -> str:
+    """Say what each role is, a line for those that are alike."""
+    groups = groupby(ROLE_MARKS, lambda role: ROLE_MARKS[role].about)
+    return "\n".join(f"  {', '.join(names):<11}  {about}" for about, names in groups)
+
+
+@command(TableOutput, roles=_describe_roles())
 def roles(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[RolesOptions]) -> "HeadTable":
     """What does each head do, in one word?
 
     A role holds if the whole 95 % interval of its evidence lies beyond its threshold. The first role
     that holds names the head:
-      previous, next, self, offset   one offset, also with shuffled tokens
-      delimiter    special tokens or punctuation, beyond uniform attention
-      rare         rare words
-      syntactic    a dependency; coreference: an antecedent; links: by --links
-      induction    what came after the same token; duplicate: the same token
-      broad        everywhere; block: its own text of a pair
-      aligns       from decoder to encoder, at the same relative place
-      sink         the first token, if it is not special; mixed: none of these
+    {roles}
 
     Columns:
       role            the name; also: other roles that hold

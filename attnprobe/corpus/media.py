@@ -248,8 +248,6 @@ def read_sound(path: Path, rate: int) -> "NDArray[np.float32]":
         import soundfile
 
         samples, recorded = soundfile.read(path, dtype="float32", always_2d=True)
-    if not len(samples):
-        raise DataError(f"{path} holds no sound.")
     mono = samples.mean(1)
     if recorded == rate:
         return mono

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
+from attnprobe.errors import UsageError
 from attnprobe.intervention.objectives.embeddings import RelatedTexts
 from attnprobe.intervention.objectives.objective import Answer, check_finite
 from attnprobe.intervention.request import Method
@@ -187,7 +188,8 @@ def head_relevance(data: TaskData, open_heads: HeadMask | None = None) -> Attrib
     """
 
     def explain(answer: Answer) -> Tensor:
-        assert answer.margin is not None  # every objective gives one where nothing is generated
+        if answer.margin is None:
+            raise UsageError(f"{data.objective.name} has no margin to explain; choose another --method.")
         return answer.margin()
 
     return sum_derivatives(data, explain, "relevance", open_heads, rules=Relevance)

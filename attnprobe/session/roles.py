@@ -10,7 +10,7 @@ from attnprobe.corpus.source import GivenTexts, OpenSource
 from attnprobe.errors import UsageError
 from attnprobe.session.session import Call, describe_call, read_first
 from attnprobe.session.texts import NO_LINKS, open_gold, open_texts
-from attnprobe.table.naming import MIXED, find_role_kind
+from attnprobe.table.naming import MIXED, THRESHOLDS, find_role_kind
 
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
@@ -117,8 +117,6 @@ def check_role_options(options: Mapping[str, Any]) -> None:
 
 def read_thresholds(named: "Mapping[str, float] | str | None") -> dict[str, float]:
     """Read from where on a head has a role, or refuse it."""
-    from attnprobe.statistics.role_table import THRESHOLDS
-
     thresholds: dict[str, Any] = dict(named) if isinstance(named, Mapping) else {}
     for part in named.split(",") if isinstance(named, str) else ():
         name, _, value = part.partition("=")

@@ -1,4 +1,4 @@
-"""Roles of heads: the criteria, what a head knows of gold links, and the table of ``roles``."""
+"""Roles of heads: how they are decided, what a head knows of gold links, and the table of ``roles``."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,59 +19,23 @@ from attnprobe.sums.blocked import find_share
 from attnprobe.sums.inference import CONFIDENCE, half_width, sign_flip
 from attnprobe.sums.links import Key, LinkCounts
 from attnprobe.table.builder import FEW_DOCUMENTS, Labels, TableBuilder, measure_columns
-from attnprobe.table.naming import MIXED, ROLE_MARKS, find_role_kind
+from attnprobe.table.naming import (
+    BLOCK,
+    BROAD,
+    CRITERIA,
+    MIXED,
+    OFFSET,
+    ROLE_MARKS,
+    THRESHOLDS,
+    Criterion,
+    find_role_kind,
+)
 from attnprobe.table.table import Column, HeadTable
 
 Floats = NDArray[np.float64]
 #: A role that a head has, such as "syntactic: det", with the evidence: what a table shows of it.
 Role = dict[str, Any]
 
-#: From where on a head has a role, or a pattern; see ``decide_roles``.
-THRESHOLDS: dict[str, float] = {
-    "positional": 0.9,
-    "delimiter": 0.3,
-    "preference": 0.9,
-    "rare": 0.5,
-    "syntactic": 0.1,
-    "coreference": 0.1,
-    "induction": 0.5,
-    "duplicate": 0.5,
-    "broad": 0.6,
-    "block": 0.8,
-    "links": 0.1,
-    "aligns": 0.5,
-    "sink": 0.3,
-    "pattern": 0.5,
-}
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """A role or a pattern, and what has to reach which threshold of ``THRESHOLDS``, or which number, for it.
-
-    The first of the measures is the evidence that a table shows. A role that is ``sharp``, no broad head has.
-    """
-
-    name: str
-    bounds: Mapping[str, str | float]
-    sharp: bool = False
-
-
-OFFSET = Criterion("offset", {"offset_share": "positional"}, sharp=True)
-BROAD = Criterion("broad", {"effective_share": "broad"})
-BLOCK = Criterion("block", {"segment_excess": "block"})
-CRITERIA = (
-    OFFSET,
-    Criterion("delimiter", {"special_excess": "delimiter", "special_preference": "preference"}),
-    Criterion("delimiter", {"punctuation_excess": "delimiter", "punctuation_preference": "preference"}),
-    Criterion("rare words", {"rarest_excess": "rare", "rare_lift": 1.0}, sharp=True),
-    Criterion("induction", {"induction": "induction"}),
-    Criterion("duplicate", {"duplicate": "duplicate"}),
-    BROAD,
-    BLOCK,
-    Criterion("aligns", {"aligned_excess": "aligns"}, sharp=True),
-    Criterion("sink", {"first_token_excess": "sink", "first_token_preference": "preference"}),
-)
 _ABOVE_0 = float(np.nextafter(0, 1))
 #: The patterns, in the order in which they are tried.
 PATTERNS = (

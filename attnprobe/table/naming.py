@@ -1,7 +1,8 @@
-"""Lists of names, and roles with the marks that stand for them in a picture."""
+"""What a role is: its mark, threshold and criteria; and lists of names."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import product
 from typing import NamedTuple
@@ -37,31 +38,83 @@ MIXED = "mixed"
 
 
 class RoleMark(NamedTuple):
-    """The letter and the colour of a role in pictures; no colour is the background's."""
+    """The letter and the colour of a role in pictures, and what heads that have it look at, for ``--help``.
+
+    No colour is the background's.
+    """
 
     letter: str
     colour: str | None
+    about: str
 
 
+_ONE_OFFSET = "one offset, also with shuffled tokens"
 #: Roles in their order. Kinds that are alike have hues that are alike; no two have the same letter.
 ROLE_MARKS: Mapping[str, RoleMark] = {
-    "previous": RoleMark("P", "#0072b2"),
-    "next": RoleMark("N", "#56b4e9"),
-    "self": RoleMark("S", "#7b6fd0"),
-    "offset": RoleMark("O", "#a8c8f0"),
-    "delimiter": RoleMark("D", "#f0c33c"),
-    "rare words": RoleMark("R", "#d55e00"),
-    "syntactic": RoleMark("Y", "#009e73"),
-    "coreference": RoleMark("C", "#7fd0a8"),
-    "links": RoleMark("L", "#b5d96b"),
-    "induction": RoleMark("I", "#cc79a7"),
-    "duplicate": RoleMark("U", "#ecb8d3"),
-    "broad": RoleMark("B", "#b3b3b3"),
-    "block": RoleMark("K", "#8c6d46"),
-    "aligns": RoleMark("A", "#4a90a4"),
-    "sink": RoleMark("F", "#f7e3a1"),
-    MIXED: RoleMark(".", None),
+    "previous": RoleMark("P", "#0072b2", _ONE_OFFSET),
+    "next": RoleMark("N", "#56b4e9", _ONE_OFFSET),
+    "self": RoleMark("S", "#7b6fd0", _ONE_OFFSET),
+    "offset": RoleMark("O", "#a8c8f0", _ONE_OFFSET),
+    "delimiter": RoleMark("D", "#f0c33c", "special tokens or punctuation, beyond uniform attention"),
+    "rare words": RoleMark("R", "#d55e00", "the rarest token of a sequence"),
+    "syntactic": RoleMark("Y", "#009e73", "a dependency"),
+    "coreference": RoleMark("C", "#7fd0a8", "an antecedent"),
+    "links": RoleMark("L", "#b5d96b", "what --links says"),
+    "induction": RoleMark("I", "#cc79a7", "what came after the same token"),
+    "duplicate": RoleMark("U", "#ecb8d3", "the same token"),
+    "broad": RoleMark("B", "#b3b3b3", "everywhere"),
+    "block": RoleMark("K", "#8c6d46", "its own text of a pair"),
+    "aligns": RoleMark("A", "#4a90a4", "from decoder to encoder, the same relative place"),
+    "sink": RoleMark("F", "#f7e3a1", "the first token, if it is not special"),
+    MIXED: RoleMark(".", None, "none of these"),
 }
+
+#: From where on a head has a role, or a pattern; see ``statistics.role_table.decide_roles``.
+THRESHOLDS: dict[str, float] = {
+    "positional": 0.9,
+    "delimiter": 0.3,
+    "preference": 0.9,
+    "rare": 0.5,
+    "syntactic": 0.1,
+    "coreference": 0.1,
+    "induction": 0.5,
+    "duplicate": 0.5,
+    "broad": 0.6,
+    "block": 0.8,
+    "links": 0.1,
+    "aligns": 0.5,
+    "sink": 0.3,
+    "pattern": 0.5,
+}
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A role or a pattern, and what has to reach which threshold of ``THRESHOLDS``, or which number, for it.
+
+    The first of the measures is the evidence that a table shows. A role that is ``sharp``, no broad head has.
+    """
+
+    name: str
+    bounds: Mapping[str, str | float]
+    sharp: bool = False
+
+
+OFFSET = Criterion("offset", {"offset_share": "positional"}, sharp=True)
+BROAD = Criterion("broad", {"effective_share": "broad"})
+BLOCK = Criterion("block", {"segment_excess": "block"})
+CRITERIA = (
+    OFFSET,
+    Criterion("delimiter", {"special_excess": "delimiter", "special_preference": "preference"}),
+    Criterion("delimiter", {"punctuation_excess": "delimiter", "punctuation_preference": "preference"}),
+    Criterion("rare words", {"rarest_excess": "rare", "rare_lift": 1.0}, sharp=True),
+    Criterion("induction", {"induction": "induction"}),
+    Criterion("duplicate", {"duplicate": "duplicate"}),
+    BROAD,
+    BLOCK,
+    Criterion("aligns", {"aligned_excess": "aligns"}, sharp=True),
+    Criterion("sink", {"first_token_excess": "sink", "first_token_preference": "preference"}),
+)
 
 
 def find_role_kind(role: str) -> str:

@@ -185,7 +185,7 @@ def commands() -> str:
     command = get_command(make_app(everything=True))
     page = get_docs_for_click(obj=command, ctx=typer.Context(command), name="attnprobe")
     page = re.sub(r"(?m)^Examples:\n((?:  .*\n|\n)+)", _as_code, page)
-    page = re.sub(r"(?m)^(Columns.*:)\n((?:  .*\n)+)", r"\n\1\n\n```text\n\2```\n\n", page)
+    page = re.sub(r"(?m)^(\w.*:)\n((?:  .*\n)+)", r"\1\n\n```text\n\2```\n\n", page)
     page = page.replace("```console\n", "```text\n")  # which says how it is used, and is no example
     page = page.partition("## `attnprobe census`")[2]
     return "## `attnprobe census`" + re.sub(r"(?m)^\* `(?:-h, )?--help`.*\n", "", page)
@@ -197,12 +197,14 @@ def _as_code(examples: re.Match[str]) -> str:
 
 
 def functions() -> str:
-    """Document the function of every command, with the keywords that it alone has."""
+    """Document the function of every command; a keyword that a function before has, too, refers to it."""
     from attnprobe.commands import COMMANDS
 
-    lines = []
+    lines: list[str] = []
+    explained: dict[str, str] = {}
     for name, command in COMMANDS.items():
         about, _, more = command.documentation.partition("\n\nArgs:\n")
+        about, columns, _ = about.partition("\n\nColumns")
         used = [
             group
             for group, members in _groups().items()
@@ -213,11 +215,15 @@ def functions() -> str:
         named = ", ".join(f"[{group.__name__}](#{group.__name__.lower()})" for group in used)
         lines += [
             f"### attnprobe.{name}",
-            prose(about),
-            special,
+            prose(re.sub(r"(?m)^(?=  )", "    ", about).replace(":\n      ", ":\n\n      ")),
+            f"Columns: see [`attnprobe {name}`](commands.md#attnprobe-{name})." if columns else "",
+            "\n".join(explained.get(line, line) for line in special.splitlines()),
             f"Shared keywords: {named}." if named else "",
         ]
         lines += [_as_list(more.partition("\n\n")[2])]
+        for line in special.splitlines():
+            keyword = line.partition(":")[0]
+            explained.setdefault(line, f"{keyword}: see [attnprobe.{name}](#attnprobe{name}).")
     return "\n\n".join(line for line in lines if line)
 
 

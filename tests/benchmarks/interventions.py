@@ -48,11 +48,11 @@ def _backward(
 def ablation_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare one trial a head with as many bare forward passes."""
     data = set_up(MINILM_CASE)
-    for name, cuts in (("ablation", mask_each_head), ("keep-one", keep_each_head)):
-        trials = cuts(*data.model.shape)
-        run = partial(run_trials, data, trials, ["accuracy"])
-        ratios = [ratio / len(trials) for ratio in paired_ratios(_bare(data), run, 1 if quick else 5)]
-        yield as_figure(f"{name} of all {len(trials)} heads over as many passes", ratios, 0.65, 0.55)
+    for name, list_masks in (("ablation", mask_each_head), ("keep-one", keep_each_head)):
+        masks = list_masks(*data.model.shape)
+        run = partial(run_trials, data, masks, ["accuracy"])
+        ratios = [ratio / len(masks) for ratio in paired_ratios(_bare(data), run, 1 if quick else 5)]
+        yield as_figure(f"{name} of all {len(masks)} heads over as many passes", ratios, 0.65, 0.55)
 
 
 def pruning_gains(*, quick: bool) -> Iterator[Figure]:
@@ -71,7 +71,7 @@ def set_up(case: Case) -> TaskData:
     classifier: Any = BertForSequenceClassification(case.shape.model().config).eval().requires_grad_(False)
     checkpoint = Checkpoint("random", classifier, word_tokenizer(["a b"]))
     model = TaskModel(checkpoint, case.shape.architecture(), Gating(True, ""), "classification")
-    corpus = Corpus(batch.corpus, Reading(), len(batch), 0)
+    corpus = Corpus(batch.corpus, Reading(), len(batch))
     return TaskData(model, corpus, Classification(checkpoint, corpus), Run())
 
 

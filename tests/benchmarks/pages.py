@@ -29,7 +29,7 @@ CHOSEN = [1, 17, 40, 100, 383, 200, 5, 30, 7, 63, 150, 151, 152, 153, 154, 300, 
 #: Click heads one after the other, and wait for the frame in which each is painted.
 CLICKS = """async ([places, marks, state]) => {
   const data = document.documentElement.dataset, spent = [], all = [...document.querySelectorAll(marks)];
-  const find = place => all.find(one => one.dataset.h === String(place)) ?? all[place];
+  const find = place => all.find(mark => mark.dataset.h === String(place)) ?? all[place];
   for (const mark of places.map(find)) {
     const before = data[state], start = performance.now();
     mark.dispatchEvent(new MouseEvent('click', { bubbles: true }));
@@ -101,7 +101,7 @@ def _look(name: str, content: str, marks: tuple[str, str], *, rounds: int) -> It
         paints, clicks = zip(*(_time(browser, file, *marks) for _ in range(rounds)), strict=True)
     yield Figure(f"{name}: first paint", median(paints), "ms", 1000, 500, f"{len(content) / 1e6:.1f} MB")
     for draw in clicks[0]:
-        times = [spent for one in clicks for spent in one[draw]]
+        times = [spent for round_ in clicks for spent in round_[draw]]
         yield Figure(f"{name}: another head{draw}", median(times), "ms", 100, 50, f"most {max(times):.0f}")
 
 

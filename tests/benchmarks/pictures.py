@@ -30,10 +30,10 @@ def census(layers: int, heads: int) -> HeadTable:
 def all_pairs(layers: int, heads: int) -> HeadTable:
     """Draw divergences between all pairs of heads."""
     points = np.random.default_rng(0).normal(size=(layers * heads, 5))
-    one, other = np.triu_indices(len(points), 1)
-    jsd = 0.01 * np.square(points[one] - points[other]).sum(1)
-    data = {"model": ["m"] * len(one)}
-    for side, places in (("a", one), ("b", other)):
+    first, second = np.triu_indices(len(points), 1)
+    jsd = 0.01 * np.square(points[first] - points[second]).sum(1)
+    data = {"model": ["m"] * len(first)}
+    for side, places in (("a", first), ("b", second)):
         data |= {f"layer_{side}": (places // heads).tolist(), f"head_{side}": (places % heads).tolist()}
     columns = [*(Column(name, role="key") for name in data), Column("jsd", "nats")]
     return HeadTable("distance between heads", columns, {**data, "jsd": jsd.tolist()})

@@ -63,8 +63,8 @@ def _movements(name: str) -> Iterator[Figure]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", attnprobe.AttnprobeWarning)
         precise, moved = (
-            attnprobe.census(some, texts, tokenizer=tokenizer).to_pandas()
-            for some in (model, _convert(model, name))
+            attnprobe.census(each, texts, tokenizer=tokenizer).to_pandas()
+            for each in (model, _convert(model, name))
         )
     columns = [column for column in precise if f"{column}_se" in precise]
     errors = precise[[f"{column}_se" for column in columns]].to_numpy()

@@ -79,7 +79,7 @@ def _run(task: str, *numbers: int, threads: int = 1, processes: int = 1) -> dict
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
     printed = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return {name: max(one[name] for one in printed) for name in printed[0]}
+    return {name: max(numbers[name] for numbers in printed) for name in printed[0]}
 
 
 # In the processes
@@ -142,5 +142,5 @@ def _peak() -> int:
 
 if __name__ == "__main__":
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    task = {one.__name__: one for one in (census, ablate, corpus, long)}[sys.argv[1]]
+    task = {function.__name__: function for function in (census, ablate, corpus, long)}[sys.argv[1]]
     sys.stdout.write(json.dumps(task(*map(int, sys.argv[2:]))) + "\n")

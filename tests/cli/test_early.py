@@ -83,6 +83,7 @@ REFUSED = {
     "census demo -d pictures --label-column goal": "pictures has no metadata.csv that could hold",
     "entropy demo -d in.json": "in.json holds neither an array nor an object with just one array",
     "syntax demo -d no_model": "no_model is a folder; give one file of it",
+    "syntax demo --trees --relations nsubj": "--trees is about whole trees",
     "syntax demo --trees --folds 3": "--trees chooses no heads",
     "syntax demo --by head --folds 3": "--folds is about the best heads",
     "links demo --metric aer --labels name": "--metric aer scores whole alignments",

@@ -51,6 +51,11 @@ def hearing_classifier(tmp_path_factory):
     return save_classifier(folder, "wav2vec2", AutoModelForAudioClassification, processor, **changes)
 
 
+def test_a_file_without_sound(refused, hearing_classifier, tmp_path):
+    pytest.importorskip("soundfile").write(tmp_path / "a.wav", np.zeros(0), 16_000)
+    assert "a.wav holds no sound" in refused("entropy", hearing_classifier, "-d", tmp_path / "a.wav")
+
+
 def sorted_away(folder, root):
     """Copy files into folders of classes, which share them out unevenly."""
     for number, path in enumerate(sorted(folder.iterdir())):

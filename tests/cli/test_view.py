@@ -58,6 +58,8 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
     words = ["view", saved("t5"), TEXT, "--attention", "decoder", "--layer", 1, "--rollout"]
     assert invoke(*words, "-o", tmp_path / "rolled.svg")[0] == 0
     assert "Rollout up to decoder layer 1" in texts(tmp_path / "rolled.svg")
+    words[4] = "cross"
+    assert "Cross-attention has no rollout" in invoke(*words, "-o", tmp_path / "none.svg")[2]
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,10 @@ def test_defaults_reach_the_body():
     [
         ("entropy", {"texts": 3}, "not int"),
         ("importance", {"texts": ["a", "b"], "labels": ["c"]}, "There are 2 texts, but 1 labels"),
+        ("importance", {"texts": [("a", "\u200b")], "labels": [1], "objective": "similarity"},
+         "There are no pairs that could be scored"),
+        ("importance", {"texts": [("a", "b")], "labels": [1], "objective": "triplet"}, "negative 1 is no"),
+        ("entropy", {"texts": ["a"], "device": "cpu", "device_map": "auto"}, "leave out --device cpu"),
         ("links", {"texts": [{"links": []}]}, "text 0 has no text"),
         ("links", {"texts": [("a", "b")], "alignments": [3]}, "Alignments are strings"),
         ("compare", {"model": ["demo", "demo"], "tokenizers": ["a"]}, "There are 2 models, but 1 tokenizers"),

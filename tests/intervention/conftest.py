@@ -1,4 +1,4 @@
-"""Tiny models with task heads, benches without files, and heads switched off by hand."""
+"""Tiny models with task heads, tasks bound to a few texts, and heads switched off by hand."""
 
 import copy
 import re
@@ -34,7 +34,7 @@ from attnprobe.model.task_heads import (
 )
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run
-from attnprobe.run.progress import Progress, SilentProgress
+from attnprobe.run.progress import SilentProgress
 
 CLASSES = 3
 KINDS = {
@@ -112,14 +112,14 @@ def headed(tiny: Callable[[str], Any]) -> Callable[..., Checkpoint]:
 
 
 def tagged(text: str, number: int) -> Tagged:
-    """Give the words of a text entities of some kind; the last word of a longer text does not count."""
+    """Label the words of a text as entities of several kinds; the last word of a longer text has no label."""
     words = text.split()
     tags = [ENTITIES[(number + 2 * place) % len(ENTITIES)] for place in range(len(words))]
     return Tagged(tuple(words), (*tags[:-1], None) if len(words) > 3 else tuple(tags))
 
 
 def question(text: str, number: int) -> Document:
-    """Ask for some words of a text; every fourth question has no answer, and some have two."""
+    """Ask for two words of a text; every fourth question has no answer, and every other one has two."""
     words = text.split()
     answers = [" ".join(words[number % len(words) :][:2]), words[0]][: 1 + number % 2]
     if number % 4 == 3:
@@ -130,9 +130,9 @@ def question(text: str, number: int) -> Document:
 
 @pytest.fixture(scope="session")
 def documents() -> Callable[[str], list[Document]]:
-    """Give the texts with the labels of an objective."""
+    """Make documents of the texts with the labels of an objective."""
 
-    def give(kind: str) -> list[Document]:
+    def label(kind: str) -> list[Document]:
         labels: Sequence[Any] = [None] * len(TEXTS)
         if kind == "classification":
             labels = [number % CLASSES for number in range(len(TEXTS))]
@@ -148,70 +148,69 @@ def documents() -> Callable[[str], list[Document]]:
             return [question(text, number) for number, (text, _) in enumerate(TEXTS)]
         return [Document(*texts, label) for texts, label in zip(TEXTS, labels, strict=True)]
 
-    return give
-
-
-def make_session(
-    checkpoint: Checkpoint, task: TaskOptions, options: CorpusOptions, progress: Progress | None = None
-) -> TaskSession:
-    """Ask for a task of a checkpoint, of whatever texts."""
-    source = OpenSource([], "", {})
-    return TaskSession(lambda *_: checkpoint, source, options, task, progress or SilentProgress())
+    return label
 
 
 @pytest.fixture(scope="session")
-def sessions() -> Callable[..., TaskSession]:
-    """Ask for a task of a checkpoint, of whatever texts."""
-    return make_session
+def task_session() -> Callable[..., TaskSession]:
+    """Make a session of a checkpoint, by default without texts."""
+
+    def make(
+        checkpoint: Checkpoint,
+        task: TaskOptions | None = None,
+        options: CorpusOptions | None = None,
+        documents: Sequence[Document] = (),
+        **more: Any,
+    ) -> TaskSession:
+        source, options = OpenSource(iter(documents), "x", {}), options or CorpusOptions()
+        more = {"progress": SilentProgress()} | more
+        return TaskSession(lambda *_: checkpoint, source, options, task or TaskOptions(), **more)
+
+    return make
 
 
 @pytest.fixture(scope="session")
-def benched() -> Callable[..., AbstractContextManager[TaskData]]:
-    """Set a checkpoint on documents, for an objective."""
+def task_data(task_session: Any) -> Callable[..., AbstractContextManager[TaskData]]:
+    """Bind a task of a checkpoint to documents."""
 
     @contextmanager
-    def bench(
+    def bind(
         checkpoint: Checkpoint,
         documents: Sequence[Document],
         objective: str | None = None,
         *,
-        batch_tokens: int = 4096,
         seed: int = 42,
-        max_length: int | None = None,
         generate: bool = False,
-        progress: Progress | None = None,
+        **options: Any,
     ) -> Iterator[TaskData]:
-        options = CorpusOptions(batch_tokens=batch_tokens, max_length=max_length)
-        task = TaskOptions(objective=objective, seed=seed)
-        session = make_session(checkpoint, task, options)
+        options = {"batch_tokens": 4096} | options
+        session = task_session(checkpoint, TaskOptions(objective, seed=seed), CorpusOptions(**options))
         model = session.choose(find_gold(documents[0].label))
-        run, metric = Run(progress=progress or SilentProgress()), "bleu" if generate else ""
-        with session.bind(model, documents, run, metric) as data:
+        with session.bind(model, documents, Run(), "bleu" if generate else "") as data:
             yield data
 
-    return bench
+    return bind
 
 
 @pytest.fixture(scope="session")
 def labelled() -> Callable[..., Any]:
     """Stand in for a corpus of which only the labels are known."""
 
-    def give(*labels: Any) -> Any:
-        known = SimpleNamespace(labels=dict(enumerate(labels)))
-        return SimpleNamespace(sequences=len(labels), batches=known)
+    def make(*labels: Any) -> Any:
+        batches = SimpleNamespace(labels=dict(enumerate(labels)))
+        return SimpleNamespace(sequences=len(labels), batches=batches)
 
-    return give
+    return make
 
 
 @pytest.fixture(scope="session")
-def cut_by_hand() -> Callable[[PreTrainedModel, NDArray[Any]], PreTrainedModel]:
-    """Copy a model and zero the columns of its output projections that read closed heads; no hooks."""
+def scale_heads() -> Callable[[PreTrainedModel, NDArray[Any]], PreTrainedModel]:
+    """Copy a model, and scale the columns of its output projections by a mask of heads; no hooks."""
 
-    def build(model: PreTrainedModel, cut: NDArray[Any]) -> PreTrainedModel:
+    def build(model: PreTrainedModel, mask: NDArray[Any]) -> PreTrainedModel:
         scaled = copy.deepcopy(model)
         readers = [module for name, module in scaled.base_model.named_modules() if OUTPUT.search(name)]
-        assert len(readers) == len(cut)
-        for reader, row in zip(readers, torch.from_numpy(cut), strict=True):
+        for reader, row in zip(readers, torch.from_numpy(mask), strict=True):
             columns: Any = reader.weight.T if isinstance(reader, Conv1D) else reader.weight
             columns.mul_(row.repeat_interleave(columns.shape[1] // len(row)).to(columns))
         return scaled
@@ -233,14 +232,14 @@ def inputs_of() -> Callable[[PreTrainedTokenizerFast, Document], dict[str, Tenso
 
 @pytest.fixture
 def losses(
-    headed: Any, documents: Any, cut_by_hand: Any, inputs_of: Any
+    headed: Any, documents: Any, scale_heads: Any, inputs_of: Any
 ) -> Callable[..., NDArray[np.float64]]:
-    """Give the loss of every text of the tiny BERT, or another classifier, with masks in the weights."""
+    """Compute the loss of every text by the tiny BERT, or another classifier, with a mask in the weights."""
 
     def measure(masks: Any, checkpoint: Any = None, texts: Any = None) -> NDArray[np.float64]:
         checkpoint = checkpoint or headed("bert", "classification", double=True)
         texts = texts or documents("classification")
-        model = cut_by_hand(checkpoint.model, np.asarray(masks, float))
+        model = scale_heads(checkpoint.model, np.asarray(masks, float))
         logits = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in texts]
         right = torch.tensor([text.label for text in texts])
         return cross_entropy(torch.stack(logits), right, reduction="none").double().numpy()

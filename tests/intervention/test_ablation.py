@@ -15,17 +15,17 @@ LAYERS, HEADS = 3, 4
 
 
 @pytest.mark.parametrize("metric", ["loss", "mcc", "accuracy"])
-def test_moved_of_a_classifier(headed: Any, documents: Any, benched: Any, losses: Any, metric: str):
+def test_moved_of_a_classifier(headed: Any, documents: Any, task_data: Any, losses: Any, metric: str):
     checkpoint, texts = headed("bert", "classification", double=True), documents("classification")
     whole = losses(np.ones((LAYERS, HEADS)))
-    cuts = 1 - np.eye(LAYERS * HEADS).reshape(-1, LAYERS, HEADS)
-    without = np.stack([losses(cut) for cut in cuts], -1)
-    with benched(checkpoint, texts, "classification") as bench:
-        table = tabulate_ablation(bench, build_metric(metric, bench, 42))
+    masks = 1 - np.eye(LAYERS * HEADS).reshape(-1, LAYERS, HEADS)
+    without = np.stack([losses(mask) for mask in masks], -1)
+    with task_data(checkpoint, texts, "classification") as data:
+        table = tabulate_ablation(data, build_metric(metric, data, 42))
     assert [column.unit for column in table.columns if column.name == "moved"] == [
         "share" if metric == "accuracy" else "nats"
     ]
-    if metric == "accuracy":  # by how much the score of each changes: its answer, right or wrong
+    if metric == "accuracy":  # the score of an example is its answer, right or wrong
         delta = table["delta"] * len(texts)
         assert ((table["moved"] * len(texts)).round(9) % 1 == 0).all()
         assert (table["moved"] * len(texts) >= np.abs(delta) - 1e-9).all()
@@ -41,35 +41,20 @@ def test_moved_of_a_classifier(headed: Any, documents: Any, benched: Any, losses
         assert (table["moved"] > np.abs(table["delta"]) + 1e-4).any()
 
 
-def outcome(values: Any, clusters: Any) -> dict[str, Any]:
-    return {"loss": np.asarray(values), "cluster": clusters}
-
-
-class TestDraws:
-    """A mask of several draws: its score is their mean, and its error knows how much they scatter."""
-
-    LOSS = mean_score("loss", "nats", higher_is_better=False)
-
-    def drawn(self, seed: int, examples: int = 50, draws: int = 4) -> AblationRun:
-        draw = np.random.default_rng(seed)
-        untouched = draw.normal(size=examples)
-        clusters = np.full(examples, -1)
-        # What a draw does to an example: something of the example, and something of the draw.
-        own = draw.normal(size=(examples, 1)) * 0.2
-        masked = untouched[:, None] + own + draw.normal(size=(examples, draws))
-        return AblationRun(outcome(untouched, clusters), [[outcome(one, clusters)] for one in masked.T])
-
-    def test_by_hand(self):
-        run = self.drawn(1)
-        found, whole = ScoreDeltas.of(self.LOSS, run), run.untouched["loss"]
-        mean = np.mean([one["loss"] for (one,) in run.draws], 0)
-        assert found.scores.value[0] == pytest.approx(mean.mean())
-        assert found.scores.error[0] == pytest.approx(mean.std(ddof=1) / 50**0.5)
-        assert found.deltas.value[0] == pytest.approx((mean - whole).mean())
-        assert found.deltas.error[0] == pytest.approx((mean - whole).std(ddof=1) / 50**0.5)
-        assert found.p[0] == pytest.approx(ttest_1samp(mean - whole, 0).pvalue)
-        np.testing.assert_allclose(found.added[:, 0], mean)
-        moved = measure_moves(self.LOSS, run)
-        sizes = np.mean([np.abs(one["loss"] - whole) for (one,) in run.draws], 0)
-        assert moved.value[0] == pytest.approx(sizes.mean())
-        assert moved.error[0] == pytest.approx(sizes.std(ddof=1) / 50**0.5)
+def test_several_draws():
+    """The score of a mask is the mean of its draws, and its error holds their scatter."""
+    draw, loss = np.random.default_rng(1), mean_score("loss", "nats", higher_is_better=False)
+    untouched = draw.normal(size=50)
+    # What a draw does to an example: something of the example, and something of the draw.
+    masked = untouched + draw.normal(size=50) * 0.2 + draw.normal(size=(4, 50))
+    run = AblationRun({"loss": untouched}, [[{"loss": values}] for values in masked])
+    changes, mean = ScoreDeltas.of(loss, run), masked.mean(0)
+    assert changes.scores.value[0] == pytest.approx(mean.mean())
+    assert changes.scores.error[0] == pytest.approx(mean.std(ddof=1) / 50**0.5)
+    assert changes.deltas.value[0] == pytest.approx((mean - untouched).mean())
+    assert changes.deltas.error[0] == pytest.approx((mean - untouched).std(ddof=1) / 50**0.5)
+    assert changes.p[0] == pytest.approx(ttest_1samp(mean - untouched, 0).pvalue)
+    np.testing.assert_allclose(changes.added[:, 0], mean)
+    moved, sizes = measure_moves(loss, run), np.abs(masked - untouched).mean(0)
+    assert moved.value[0] == pytest.approx(sizes.mean())
+    assert moved.error[0] == pytest.approx(sizes.std(ddof=1) / 50**0.5)

@@ -69,13 +69,15 @@ def test_errors_are_the_jackknifes(number: int, size: int):
     values = draw_values(documents)
     sums = sum_up(values, documents, size)
     sizes = np.abs(values)
-    for found, part in ((sums.size, sizes), (sums.signed, values), (sums.squares, values**2)):
-        np.testing.assert_allclose(found.average, part.mean(0), rtol=1e-12)
+    for summed, part in ((sums.size, sizes), (sums.signed, values), (sums.squares, values**2)):
+        np.testing.assert_allclose(summed.average, part.mean(0), rtol=1e-12)
         expected = jackknife(part, documents, lambda means: means)
-        np.testing.assert_allclose(found.standard_error, expected, rtol=1e-9)
-    for found, function in ((sums.normalized, norm), (sums.share, share)):
-        np.testing.assert_allclose(found.value, function(sizes.mean(0)), rtol=1e-12)
-        np.testing.assert_allclose(found.error, jackknife(sizes, documents, function), rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(summed.standard_error, expected, rtol=1e-9)
+    for estimate, function in ((sums.normalized, norm), (sums.share, share)):
+        np.testing.assert_allclose(estimate.value, function(sizes.mean(0)), rtol=1e-12)
+        np.testing.assert_allclose(
+            estimate.error, jackknife(sizes, documents, function), rtol=1e-8, atol=1e-12
+        )
 
 
 def test_nothing_matters_in_a_layer():
@@ -88,20 +90,20 @@ def test_nothing_matters_in_a_layer():
             assert np.isfinite(numbers[[0, 2]]).all()
 
 
-def test_windows_of_a_model(headed: Any, documents: Any, benched: Any):
+def test_windows_of_a_model(headed: Any, documents: Any, task_data: Any):
     """From texts to errors: the values of each window alone, and their documents."""
     texts = documents("masked-lm")
-    with benched(headed("bert", "masked-lm", double=True), texts, "masked-lm", max_length=7) as bench:
-        sums, batches = gradient_importance(bench), bench.corpus.batches
-        of, plan = batches.documents, batches.plan
-        assert len(of) > len(texts) == len(np.unique(of)) == sums.size.clusters.max()
-        values = np.zeros((len(of), *SHAPE))
-        for window in range(len(of)):
+    with task_data(headed("bert", "masked-lm", double=True), texts, "masked-lm", max_length=7) as data:
+        sums, batches = gradient_importance(data), data.corpus.batches
+        numbers, plan = batches.documents, batches.plan
+        assert len(numbers) > len(texts) == len(np.unique(numbers)) == sums.size.clusters.max()
+        values = np.zeros((len(numbers), *SHAPE))
+        for window in range(len(numbers)):
             batches.plan = [np.array([window])]
-            values[window] = gradient_importance(bench).size.average
+            values[window] = gradient_importance(data).size.average
         batches.plan = plan
     np.testing.assert_allclose(sums.size.average, values.mean(0), rtol=1e-9)
-    errors = jackknife(values, of, lambda means: means)
+    errors = jackknife(values, numbers, lambda means: means)
     np.testing.assert_allclose(sums.size.standard_error, errors, rtol=1e-8)
-    assert not np.allclose(errors, values.std(0, ddof=1) / len(of) ** 0.5, rtol=0.02)
-    np.testing.assert_allclose(sums.normalized.error, jackknife(values, of, norm), rtol=1e-7)
+    assert not np.allclose(errors, values.std(0, ddof=1) / len(numbers) ** 0.5, rtol=0.02)
+    np.testing.assert_allclose(sums.normalized.error, jackknife(values, numbers, norm), rtol=1e-7)

@@ -7,10 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.integrate import fixed_quad
 
-from attnprobe.intervention.gradient import (
-    find_nodes,
-    integrate_gradients,
-)
+from attnprobe.intervention.gradient import find_nodes, integrate_gradients
 from attnprobe.intervention.trials import run_trials
 
 SHAPE = LAYERS, HEADS = 3, 4
@@ -44,53 +41,54 @@ def test_nodes_are_exact_for_polynomials(number: int):
 
 
 @pytest.mark.parametrize("nodes", [2, 4])
-def test_by_hand(headed: Any, documents: Any, benched: Any, losses: Any, nodes: int):
-    with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
-        found = integrate_gradients(bench, nodes)
+def test_by_hand(headed: Any, documents: Any, task_data: Any, losses: Any, nodes: int):
+    with task_data(headed("bert", "classification", double=True), documents("classification")) as data:
+        sums = integrate_gradients(data, nodes)
     at = np.ones(SHAPE)
     for layer, head in [(0, 1), (1, 3), (2, 0)]:
         expected = integrate_by_hand(losses, [layer], head, at, nodes)
-        assert found.signed.average[layer, head] == pytest.approx(expected.mean(), abs=1e-8)
-        assert found.size.average[layer, head] == pytest.approx(np.abs(expected).mean(), abs=1e-8)
+        assert sums.signed.average[layer, head] == pytest.approx(expected.mean(), abs=1e-8)
+        assert sums.size.average[layer, head] == pytest.approx(np.abs(expected).mean(), abs=1e-8)
         error = expected.std(ddof=1) / np.sqrt(len(expected))
-        assert found.signed.standard_error[layer, head] == pytest.approx(error, abs=1e-8)
+        assert sums.signed.standard_error[layer, head] == pytest.approx(error, abs=1e-8)
 
 
-def test_heads_add_up(headed: Any, documents: Any, benched: Any, losses: Any):
+def test_heads_add_up(headed: Any, documents: Any, task_data: Any, losses: Any):
     """To the loss less that without the layer."""
-    with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
-        found = integrate_gradients(bench, 12)
+    with task_data(headed("bert", "classification", double=True), documents("classification")) as data:
+        sums = integrate_gradients(data, 12)
     for layer in range(LAYERS):
         closed = np.ones(SHAPE)
         closed[layer] = 0
         change = losses(np.ones(SHAPE)) - losses(closed)
-        assert found.signed.average[layer].sum() == pytest.approx(change.mean(), abs=1e-9)
+        assert sums.signed.average[layer].sum() == pytest.approx(change.mean(), abs=1e-9)
 
 
-def test_some_heads_are_off(headed: Any, documents: Any, benched: Any, losses: Any):
+def test_some_heads_are_off(headed: Any, documents: Any, task_data: Any, losses: Any):
     at = np.ones(SHAPE, bool)
     at[0, 1] = at[1, 0] = at[1, 2] = False
     at[2] = False
-    with benched(headed("bert", "classification", double=True), documents("classification")) as bench:
-        found = integrate_gradients(bench, 4, at)
-    assert (found.signed.average[~at] == 0).all()
+    with task_data(headed("bert", "classification", double=True), documents("classification")) as data:
+        sums = integrate_gradients(data, 4, at)
+    assert (sums.signed.average[~at] == 0).all()
     for layer, head in [(0, 3), (1, 1)]:
         expected = integrate_by_hand(losses, [layer], head, at.astype(float), 4)
-        assert found.signed.average[layer, head] == pytest.approx(expected.mean(), abs=1e-8)
+        assert sums.signed.average[layer, head] == pytest.approx(expected.mean(), abs=1e-8)
 
 
 @pytest.mark.parametrize(
     ("name", "kind"), [("gpt2", "causal-lm"), ("t5", "seq2seq"), ("bert", "token-classification")]
 )
-def test_it_adds_up_everywhere(headed: Any, documents: Any, benched: Any, name: str, kind: str):
-    some = [one for one in documents(kind)[:6] if one.text != "stone" and (name != "t5" or one.pair is None)]
-    with benched(headed(name, kind, double=True), some, kind) as bench:
-        found = integrate_gradients(bench, 10).signed.average.sum(-1)
-        closed = [np.arange(len(found))[:, None] != layer for layer in range(len(found))]
-        cuts = [np.broadcast_to(one, bench.model.shape).copy() for one in closed]
-        trials = run_trials(bench, cuts, ("loss",), "closed layers")
-    apart = np.array([trials.untouched["loss"].mean() - one["loss"].mean() for one in trials.masked])
+def test_it_adds_up_everywhere(headed: Any, documents: Any, task_data: Any, name: str, kind: str):
+    texts = [
+        text for text in documents(kind)[:6] if text.text != "stone" and not (name == "t5" and text.pair)
+    ]
+    with task_data(headed(name, kind, double=True), texts, kind) as data:
+        summed = integrate_gradients(data, 10).signed.average.sum(-1)
+        closed = [np.arange(len(summed))[:, None] != layer for layer in range(len(summed))]
+        masks = [np.broadcast_to(mask, data.model.shape).copy() for mask in closed]
+        trials = run_trials(data, masks, ("loss",), "closed layers")
+    changes = np.array([(trials.untouched["loss"] - masked["loss"]).mean() for masked in trials.masked])
     # T5's ReLU has kinks, which no quadrature takes at once; all others are smooth.
-    np.testing.assert_allclose(
-        found, apart, rtol=0, atol=np.abs(apart).max() * (0.03 if name == "t5" else 2e-3)
-    )
+    tolerance = np.abs(changes).max() * (0.03 if name == "t5" else 2e-3)
+    np.testing.assert_allclose(summed, changes, rtol=0, atol=tolerance)

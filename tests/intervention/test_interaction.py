@@ -1,6 +1,7 @@
 """Interactions: by hand, of planted backup heads, and refusals."""
 
 import copy
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -25,33 +26,31 @@ LAYERS, HEADS = 3, 4
 WORDS = "the river bank was slow a bird ran over red house dog cat stone".split()  # noqa: SIM905
 
 
-def test_proposals_by_hand(headed: Any, documents: Any, benched: Any, losses: Any):
+def test_proposals_by_hand(headed: Any, documents: Any, task_data: Any, losses: Any):
     """Changes of finite differences of models with scaled columns."""
     checkpoint, texts = headed("bert", "classification", double=True), documents("classification")[:5]
-    with benched(checkpoint, texts, "classification") as bench:
-        heads, proposed = propose_pairs(bench)
+    with task_data(checkpoint, texts, "classification") as data:
+        heads, proposed = propose_pairs(data)
     assert heads == [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
-    step, some = 1e-5, [1, 4, 7, 10]
+    step = 1e-5
 
     def slope(off: int | None, by: int) -> float:
-        found = []
+        sides = []
         for side in (1 + step, 1 - step):
             mask = np.ones(LAYERS * HEADS)
             if off is not None:
                 mask[off] = 0
             mask[by] = side
             mask = mask.reshape(LAYERS, HEADS)
-            found.append(losses(mask, checkpoint, texts).mean())
-        return (found[0] - found[1]) / (2 * step)
+            sides.append(losses(mask, checkpoint, texts).mean())
+        return (sides[0] - sides[1]) / (2 * step)
 
-    for one in some:
-        for other in some:
-            if one < other:
-                changes = [slope(one, other) - slope(None, other), slope(other, one) - slope(None, one)]
-                agree = changes[0] * changes[1] > 0
-                expected = -min(changes, key=abs) if agree else 0.0
-                assert proposed[one, other] == pytest.approx(expected, abs=1e-6)
-                assert proposed[other, one] == proposed[one, other]
+    for first, second in combinations([1, 4, 7, 10], 2):
+        changes = [slope(off, by) - slope(None, by) for off, by in ((first, second), (second, first))]
+        agree = changes[0] * changes[1] > 0
+        expected = -min(changes, key=abs) if agree else 0.0
+        assert proposed[first, second] == pytest.approx(expected, abs=1e-6)
+        assert proposed[second, first] == proposed[first, second]
     assert (np.diag(proposed) == 0).all()
 
 
@@ -61,11 +60,11 @@ def test_bilinear_losses_are_proposed_exactly():
     assert agree_both_ways(changed).tolist() == [[0, 3.0], [3.0, 0]]
 
 
-def test_confirmed_by_hand(headed: Any, documents: Any, benched: Any, losses: Any):
+def test_confirmed_by_hand(headed: Any, documents: Any, task_data: Any, losses: Any):
     checkpoint, texts = headed("bert", "classification", double=True), documents("classification")
     pairs = [((0, 1), (2, 3)), ((1, 0), (1, 2))]
-    with benched(checkpoint, texts, "classification") as bench:
-        confirmed = confirm_pairs(bench, pairs, build_metric("loss", bench, 0))
+    with task_data(checkpoint, texts, "classification") as data:
+        confirmed = confirm_pairs(data, pairs, build_metric("loss", data, 0))
 
     def without(*heads: Any) -> Any:
         mask = np.ones((LAYERS, HEADS))
@@ -73,8 +72,8 @@ def test_confirmed_by_hand(headed: Any, documents: Any, benched: Any, losses: An
             mask[head] = 0
         return losses(mask)
 
-    for column, (one, other) in enumerate(pairs):
-        expected = without(one, other) - without(one) - without(other) + without()
+    for column, (first, second) in enumerate(pairs):
+        expected = without(first, second) - without(first) - without(second) + without()
         assert confirmed.average[column] == pytest.approx(expected.mean(), abs=1e-7)
         error = expected.std(ddof=1) / len(texts) ** 0.5
         assert confirmed.standard_error[column] == pytest.approx(error, rel=1e-5)
@@ -83,20 +82,20 @@ def test_confirmed_by_hand(headed: Any, documents: Any, benched: Any, losses: An
 
 
 def planted(headed: Any, *, backup: bool) -> Checkpoint:
-    """Let heads 0 and 2 of layer 1 say the same, loudly; the norm behind them hides that one is gone."""
-    found = headed("bert", "classification")
-    model = copy.deepcopy(found.model)
+    """Let heads 0 and 2 of layer 1 give the same, and much; the norm behind them hides the loss of one."""
+    checkpoint = headed("bert", "classification")
+    model = copy.deepcopy(checkpoint.model)
     layer = model.bert.encoder.layer[1].attention
     width = model.config.hidden_size // HEADS
-    one, other = slice(0, width), slice(2 * width, 3 * width)
+    first, second = slice(0, width), slice(2 * width, 3 * width)
     with torch.no_grad():
         if backup:
             for part in (layer.self.query, layer.self.key, layer.self.value):
-                part.weight[other], part.bias[other] = part.weight[one], part.bias[one]
-            layer.output.dense.weight[:, one] *= 6
-            layer.output.dense.weight[:, other] = layer.output.dense.weight[:, one]
+                part.weight[second], part.bias[second] = part.weight[first], part.bias[first]
+            layer.output.dense.weight[:, first] *= 6
+            layer.output.dense.weight[:, second] = layer.output.dense.weight[:, first]
         model.classifier.weight *= 3
-    return Checkpoint("planted", model, found.tokenizer, head=found.head)
+    return Checkpoint("planted", model, checkpoint.tokenizer, head=checkpoint.head)
 
 
 def sentences(checkpoint: Checkpoint, number: int) -> list[Document]:
@@ -109,14 +108,14 @@ def sentences(checkpoint: Checkpoint, number: int) -> list[Document]:
     return [Document(text, label=label) for text, label in zip(texts, classes, strict=True)]
 
 
-def test_planted_backup_heads_come_out(headed: Any, benched: Any):
+def test_planted_backup_heads_come_out(headed: Any, task_data: Any):
     """The pair that stands in for each other is proposed first and confirmed; without the plant it is not."""
     pair, loudest = ((1, 0), (1, 2)), 0.0
     for backup in (True, False):
         checkpoint = planted(headed, backup=backup)
-        with benched(checkpoint, sentences(checkpoint, 120), "classification") as bench:
-            pairs, proposed, confirmed = find_interactions(bench, 12)
-            table = tabulate_pairs(bench, pairs, proposed, confirmed)
+        with task_data(checkpoint, sentences(checkpoint, 120), "classification") as data:
+            pairs, proposed, confirmed = find_interactions(data, 12)
+            table = tabulate_pairs(data, pairs, proposed, confirmed)
         at, average = pairs.index(pair) if pair in pairs else None, confirmed.average
         positive = (table["p_adjusted"] < SIGNIFICANT) & (average > 0)
         if not backup:
@@ -131,16 +130,18 @@ def test_planted_backup_heads_come_out(headed: Any, benched: Any):
         assert [table[name][0] for name in ("layer_a", "head_a", "layer_b", "head_b")] == [1, 0, 1, 2]
 
 
-def test_refusals(headed: Any, documents: Any, benched: Any):
+def test_refusals(headed: Any, documents: Any, task_data: Any):
     with (
-        benched(headed("bert", "representation"), documents("representation"), "representation") as bench,
+        task_data(headed("bert", "representation"), documents("representation"), "representation") as data,
         pytest.raises(
             AttnprobeError, match="interact needs a loss of each example, and --objective represent"
         ),
     ):
-        find_interactions(bench, 5)
+        find_interactions(data, 5)
     with (
-        benched(headed("bert", "classification"), documents("classification")[:2], "classification") as bench,
+        task_data(
+            headed("bert", "classification"), documents("classification")[:2], "classification"
+        ) as data,
         pytest.raises(AttnprobeError, match="interact needs at least two documents in either half"),
     ):
-        find_interactions(bench, 5)
+        find_interactions(data, 5)

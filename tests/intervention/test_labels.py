@@ -74,11 +74,11 @@ def test_what_is_no_number(headed: Headed, labelled: Any, label: Any):
 
 
 @pytest.mark.parametrize("tag", ["B-ORG", 5])
-def test_unknown_tag(headed: Headed, benched: Any, tag: Any):
+def test_unknown_tag(headed: Headed, task_data: Any, tag: Any):
     texts = [Document("stone", label=Tagged(("stone",), (tag,)))]
     with (
         pytest.raises(AttnprobeError, match=rf"'{tag}' is not one that bert knows: 0 \(O\), 1 \(B-PER\)"),
-        benched(headed("bert", "token-classification"), texts),
+        task_data(headed("bert", "token-classification"), texts),
     ):
         pass
 

@@ -27,10 +27,10 @@ WORDS = "the river bank was slow and a bird ran over red house water light".spli
 NUMBERS = {"rel": 2e-5, "abs": 1e-5}
 
 
-def each_answer(bench: TaskData) -> Iterator[tuple[int, Any, Callable[[str], Any]]]:
+def each_answer(data: TaskData) -> Iterator[tuple[int, Any, Callable[[str], Any]]]:
     """Give the number of every example, its loss, and what looks up another of its values."""
-    for batch in bench.corpus.batches:
-        answer = bench.objective.answer(batch)
+    for batch in data.corpus.batches:
+        answer = data.objective.answer(batch)
         for row, member in enumerate(batch.members.tolist()):
             loss = answer.loss[row].item()
             yield member, loss, lambda name, row=row, answer=answer: answer.value(name)[row]
@@ -71,9 +71,9 @@ def answer_by_hand(kind: str, checkpoint: Checkpoint, document: Document, inputs
         ("llama", "causal-lm"), ("t5", "seq2seq"),
     ],
 )  # fmt: skip
-def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name: str, kind: str):
+def test_loss(headed: Headed, documents: Any, task_data: Any, inputs_of: Any, name: str, kind: str):
     checkpoint, texts, seen = headed(name, kind), documents(kind), []
-    with benched(checkpoint, texts) as data:
+    with task_data(checkpoint, texts) as data:
         assert data.objective.name == kind  # chosen by the head and the labels
         for member, loss, value in each_answer(data):
             inputs = inputs_of(checkpoint.tokenizer, texts[member])
@@ -89,16 +89,16 @@ def test_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name
     assert sorted([*seen, *alone]) == [*range(len(texts))]  # a single token has nothing to predict
 
 
-def test_half_precision_gives_a_precise_loss(headed: Headed, documents: Any, benched: Any):
+def test_half_precision_gives_a_precise_loss(headed: Headed, documents: Any, task_data: Any):
     checkpoint = headed("bert", "classification")
     model = copy.deepcopy(checkpoint.model).to(torch.bfloat16)
-    with benched(replace(checkpoint, model=model), documents("classification")) as data:
+    with task_data(replace(checkpoint, model=model), documents("classification")) as data:
         answer = data.objective.answer(next(iter(data.corpus.batches)))
     assert answer.loss.dtype == torch.float32
 
 
-def test_generation_has_no_loss(headed: Headed, documents: Any, benched: Any):
-    with benched(headed("t5", "seq2seq"), documents("seq2seq")[:3], generate=True) as data:
+def test_generation_has_no_loss(headed: Headed, documents: Any, task_data: Any):
+    with task_data(headed("t5", "seq2seq"), documents("seq2seq")[:3], generate=True) as data:
         for _, loss, value in each_answer(data):
             assert np.isnan(loss)
             assert value("ngrams").shape == (10,)
@@ -115,11 +115,11 @@ def list_hidden(data: TaskData) -> dict[int, list[int]]:
     return dict(sorted(places.items()))
 
 
-def test_masked_loss(headed: Headed, documents: Any, benched: Any, inputs_of: Any):
+def test_masked_loss(headed: Headed, documents: Any, task_data: Any, inputs_of: Any):
     """Labels stand where a token is hidden, -100 elsewhere."""
     checkpoint = headed("bert", "masked-lm")
     texts = [*documents("masked-lm"), Document(" ".join(WORDS * 2))]  # more than one hidden
-    with benched(checkpoint, texts) as data:
+    with task_data(checkpoint, texts) as data:
         assert data.objective.name == "masked-lm"
         hidden = list_hidden(data)
         assert max(map(len, hidden.values())) >= 4
@@ -137,10 +137,10 @@ def test_masked_loss(headed: Headed, documents: Any, benched: Any, inputs_of: An
         assert value("accuracy") == pytest.approx(right.double().mean().item())
 
 
-def test_pad_tokens_in_a_text(headed: Headed, benched: Any, inputs_of: Any):
+def test_pad_tokens_in_a_text(headed: Headed, task_data: Any, inputs_of: Any):
     """XLM is given the mask of ones that its tokenizer gives, and so the loss is that of transformers."""
     checkpoint, texts = headed("xlm", "masked-lm"), [Document("the river [PAD] bank [PAD] was slow")]
-    with benched(checkpoint, texts) as data:
+    with task_data(checkpoint, texts) as data:
         (batch,) = data.corpus.batches
         inputs, hidden = inputs_of(checkpoint.tokenizer, texts[0]), data.objective.choose_hidden(batch)
         ids = inputs["input_ids"].clone()
@@ -151,22 +151,22 @@ def test_pad_tokens_in_a_text(headed: Headed, benched: Any, inputs_of: Any):
         assert data.objective.answer(batch).loss.item() == pytest.approx(expected, rel=2e-5)
 
 
-def test_seed_and_place_decide_what_is_hidden(headed: Headed, benched: Any):
+def test_seed_and_place_decide_what_is_hidden(headed: Headed, task_data: Any):
     text, places = Document(" ".join(WORDS * 3)), []
     for seed in (42, 42, 43):
-        with benched(headed("bert", "masked-lm"), [text] * 4, seed=seed) as data:
+        with task_data(headed("bert", "masked-lm"), [text] * 4, seed=seed) as data:
             places.append(list_hidden(data))
     assert places[0] == places[1] != places[2]
     assert len({tuple(chosen) for chosen in places[0].values()}) == 4  # every example its own
 
 
-def test_share_that_is_hidden(headed: Headed, benched: Any):
+def test_share_that_is_hidden(headed: Headed, task_data: Any):
     """15 % of the ordinary tokens, at least one, never a special one."""
     checkpoint = headed("bert", "masked-lm")
     special = {getattr(checkpoint.tokenizer, f"{kind}_token_id") for kind in ("cls", "sep", "pad")}
     texts = [Document(" ".join((WORDS * 5)[:length])) for length in range(1, 60)]
     texts += [Document("the dog", "a cat ran"), Document("!"), Document("is it [SEP] late now")]
-    with benched(checkpoint, texts) as data:
+    with task_data(checkpoint, texts) as data:
         for member, chosen in list_hidden(data).items():
             ids = data.corpus.batches.source.store.ids(member)
             ordinary = [place for place, token in enumerate(ids) if int(token) not in special]
@@ -198,9 +198,9 @@ def ask_by_hand(checkpoint: Checkpoint, document: Document) -> tuple[dict[str, T
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])
-def test_questions(headed: Headed, documents: Any, benched: Any, name: str):
+def test_questions(headed: Headed, documents: Any, task_data: Any, name: str):
     checkpoint, texts = headed(name, "question-answering"), documents("question-answering")
-    with benched(checkpoint, texts) as data:
+    with task_data(checkpoint, texts) as data:
         assert data.objective.abstains
         answers = list(each_answer(data))
     assert len(answers) == len(texts)
@@ -263,13 +263,13 @@ def tag_by_hand(checkpoint: Checkpoint, label: Tagged) -> tuple[dict[str, Tensor
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])
-def test_words(headed: Headed, documents: Any, benched: Any, name: str):
+def test_words(headed: Headed, documents: Any, task_data: Any, name: str):
     """The loss and the right words, and of all texts the entities that seqeval counts."""
     metrics = pytest.importorskip("seqeval.metrics")
     checkpoint, texts = headed(name, "token-classification"), documents("token-classification")
     label = Tagged(("unlikely", "zyx", "東京", ",", "12"), ("O", "B-LOC", "O", "O", "O"))
     texts = [*texts, Document("x", label=label)]
-    with benched(checkpoint, texts) as data:
+    with task_data(checkpoint, texts) as data:
         answers = list(each_answer(data))
     assert len(answers) == len(texts)
     names, predicted, gold = checkpoint.model.config.id2label, [], []
@@ -291,11 +291,11 @@ def test_words(headed: Headed, documents: Any, benched: Any, name: str):
         assert metrics.f1_score(gold, predicted) == pytest.approx(2 * hits / sum(named))
 
 
-def test_words_behind_the_last_token_are_counted(headed: Headed, benched: Any):
+def test_words_behind_the_last_token_are_counted(headed: Headed, task_data: Any):
     """Of a word that is cut in two, the first token is there."""
     label = Tagged(("the", "zyx", "river", "\u200b", "bank"), ("O", "B-PER", "O", "O", "B-LOC"))
     texts = [Document("a", label=label), Document("b", label=Tagged(("\u200b", "\u200b"), ("O", "O")))]
-    with benched(headed("bert", "token-classification"), texts, max_length=4) as data:
+    with task_data(headed("bert", "token-classification"), texts, max_length=4) as data:
         assert data.corpus.sequences == 1
         assert data.objective.targets[0].tolist() == [[1, 2], [0, 1]]
         reading = data.corpus.reading
@@ -306,10 +306,10 @@ def test_words_behind_the_last_token_are_counted(headed: Headed, benched: Any):
 
 
 @pytest.mark.parametrize("name", ["bert", "t5"])
-def test_representation(headed: Headed, documents: Any, benched: Any, inputs_of: Any, name: str):
+def test_representation(headed: Headed, documents: Any, task_data: Any, inputs_of: Any, name: str):
     checkpoint = headed(name, "representation")
     texts = [document for document in documents("representation") if document.pair is None]
-    with benched(checkpoint, texts) as data:
+    with task_data(checkpoint, texts) as data:
         assert data.objective.name == "representation"
         for batch in data.corpus.batches:
             answer = data.objective.answer(batch)
@@ -336,15 +336,15 @@ def collect_directions(data: Any, width: int = 32) -> np.ndarray:
     return directions
 
 
-def test_directions(headed: Headed, documents: Any, benched: Any):
+def test_directions(headed: Headed, documents: Any, task_data: Any):
     """Depend on the seed and the example, not on the batch; uniform on the sphere."""
     checkpoint, drawn = headed("bert", "representation"), []
     for seed, batch_tokens in ((42, 1), (42, 4096), (43, 4096)):
-        with benched(checkpoint, documents("representation"), seed=seed, batch_tokens=batch_tokens) as data:
+        with task_data(checkpoint, documents("representation"), seed=seed, batch_tokens=batch_tokens) as data:
             drawn.append(collect_directions(data))
     np.testing.assert_array_equal(drawn[0], drawn[1])
     assert np.abs(drawn[0] - drawn[2]).max(1).min() > 0.01
-    with benched(checkpoint, [Document("a bird")] * 800) as data:
+    with task_data(checkpoint, [Document("a bird")] * 800) as data:
         many = collect_directions(data)
     np.testing.assert_allclose(many.T @ many / len(many), np.eye(32) / 32, atol=6 / 32 / np.sqrt(800))
     assert np.abs(many.mean(0)).max() < 5 / np.sqrt(32 * 800)

@@ -15,11 +15,9 @@ from attnprobe.errors import AttnprobeError
 from attnprobe.intervention import trials
 from attnprobe.intervention.ablation import tabulate_ablation
 from attnprobe.intervention.gradient import gradient_importance
-from attnprobe.intervention.request import TaskOptions
 from attnprobe.intervention.task import build_metric
 from attnprobe.intervention.trials import run_trials
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.options import CorpusOptions
 from attnprobe.tasks import Gold
 
 SHAPE = LAYERS, HEADS = 3, 4
@@ -59,22 +57,22 @@ NEEDS = {
 }
 Embed = Callable[[str], torch.Tensor]
 #: Heads whose derivatives are compared.
-SOME = [(0, 1), (1, 3), (2, 2)]
+PROBED = [(0, 1), (1, 3), (2, 2)]
 
 
-def cosine(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    return (one * other).sum(-1) / (one.norm(dim=-1) * other.norm(dim=-1))
+def cosine(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
+    return (first * second).sum(-1) / (first.norm(dim=-1) * second.norm(dim=-1))
 
 
 def search(embed: Embed) -> tuple[dict[str, dict[str, float]], list[torch.Tensor]]:
-    """Give the cosines of the queries that have an answer with all passages but themselves; the losses."""
+    """Compute the cosines of answered queries with all passages but themselves, and the losses."""
     run, losses = {}, []
     for name, text, judged in QUERIES[:4]:
-        found = {one: cosine(embed(text), embed(PASSAGES[one])) for one in PASSAGES if one != name}
-        run[name] = {one: score.item() for one, score in found.items()}
-        right = [one for one, grade in judged.items() if grade and one in found]
-        others = [score for one, score in found.items() if one not in right]
-        logits = [20 * torch.stack([found[one], *others]) for one in right]
+        cosines = {key: cosine(embed(text), embed(PASSAGES[key])) for key in PASSAGES if key != name}
+        run[name] = {key: score.item() for key, score in cosines.items()}
+        right = [key for key, grade in judged.items() if grade and key in cosines]
+        others = [score for key, score in cosines.items() if key not in right]
+        logits = [20 * torch.stack([cosines[key], *others]) for key in right]
         losses.append(torch.stack([cross_entropy(one, torch.tensor(0)) for one in logits]).mean())
     return run, losses
 
@@ -88,34 +86,39 @@ def expected(kind: str, embed: Embed) -> tuple[dict[str, Any], torch.Tensor]:
         return {"label": scores, "prediction": cosines, "mse": losses}, losses.mean()
     if kind == "triplet":
         sides = [
-            [cosine(embed(one.text), embed(other)) for other in (one.label.positive, one.label.negative)]
-            for one in TRIPLETS
+            [
+                cosine(embed(document.text), embed(other))
+                for other in (document.label.positive, document.label.negative)
+            ]
+            for document in TRIPLETS
         ]
         ahead = torch.stack([near - far for near, far in sides])
         losses = torch.relu(0.5 - ahead)
         return {"accuracy": ahead > 0, "loss": losses}, losses.mean()
     run, losses = search(embed)
-    judged = {name: {one: g for one, g in said.items() if one in PASSAGES} for name, _, said in QUERIES}
-    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.10"}).evaluate(run)
+    judged = {
+        name: {key: grade for key, grade in grades.items() if key in PASSAGES} for name, _, grades in QUERIES
+    }
+    evaluated = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.10"}).evaluate(run)
     tops = {
-        query: dict(sorted(scores.items(), key=lambda one: -one[1])[:10]) for query, scores in run.items()
+        query: dict(sorted(scores.items(), key=lambda item: -item[1])[:10]) for query, scores in run.items()
     }
     first = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(tops)
     return {
-        "ndcg": [found[query]["ndcg_cut_10"] for query in run],
-        "recall": [found[query]["recall_10"] for query in run],
+        "ndcg": [evaluated[query]["ndcg_cut_10"] for query in run],
+        "recall": [evaluated[query]["recall_10"] for query in run],
         "mrr": [first[query]["recip_rank"] for query in run],
         "loss": torch.stack(losses),
     }, torch.stack(losses).mean()
 
 
 @pytest.fixture
-def eager(headed: Any, cut_by_hand: Any) -> Callable[..., Embed]:
+def eager(headed: Any, scale_heads: Any) -> Callable[..., Embed]:
     """Embed texts one by one, with masks (layer, head) in the weights."""
 
     def build(masks: NDArray[Any], checkpoint: Checkpoint | None = None) -> Embed:
         checkpoint = checkpoint or headed("bert", "representation", double=True)
-        model, tokenizer = cut_by_hand(checkpoint.model, np.asarray(masks, float)), checkpoint.tokenizer
+        model, tokenizer = scale_heads(checkpoint.model, np.asarray(masks, float)), checkpoint.tokenizer
         known: dict[str, torch.Tensor] = {}
 
         def embed(text: str) -> torch.Tensor:
@@ -130,26 +133,26 @@ def eager(headed: Any, cut_by_hand: Any) -> Callable[..., Embed]:
 
 
 def without(*heads: tuple[int, int]) -> NDArray[np.bool_]:
-    cut = np.ones(SHAPE, bool)
+    mask = np.ones(SHAPE, bool)
     for head in heads:
-        cut[head] = False
-    return cut
+        mask[head] = False
+    return mask
 
 
 @pytest.mark.parametrize("kind", DATA)
-def test_heads_off_by_hand(headed: Any, benched: Any, eager: Any, kind: str):
-    cuts = [without((2, 3)), without((0, 1), (1, 0), (1, 2))]
-    with benched(headed("bert", "representation", double=True), DATA[kind], kind, batch_tokens=20) as bench:
-        assert bench.objective.name == kind
-        found = run_trials(bench, cuts, NEEDS[kind])
-    for cut, outcome in zip([without(), *cuts], [found.untouched, *found.masked], strict=True):
-        values, _ = expected(kind, eager(cut))
+def test_heads_off_by_hand(headed: Any, task_data: Any, eager: Any, kind: str):
+    masks = [without((2, 3)), without((0, 1), (1, 0), (1, 2))]
+    with task_data(headed("bert", "representation", double=True), DATA[kind], kind, batch_tokens=20) as data:
+        assert data.objective.name == kind
+        run = run_trials(data, masks, NEEDS[kind])
+    for mask, predictions in zip([without(), *masks], [run.untouched, *run.masked], strict=True):
+        values, _ = expected(kind, eager(mask))
         for name, value in values.items():
-            np.testing.assert_allclose(outcome[name], np.asarray(value, float), atol=1e-6, err_msg=name)
+            np.testing.assert_allclose(predictions[name], np.asarray(value, float), atol=1e-6, err_msg=name)
 
 
 def differentiate(kind: str, eager: Any, at: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Differentiate the mean loss by the masks of ``SOME``, with a step to both sides.
+    """Differentiate the mean loss by the masks of ``PROBED``, with a step to both sides.
 
     Returns:
         The derivatives, and the means over texts of the size of T dL/dh_t . dh_t/dmask.
@@ -164,7 +167,7 @@ def differentiate(kind: str, eager: Any, at: NDArray[Any]) -> tuple[NDArray[Any]
     slopes = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
     step = 1e-4
     whole, sizes = [], []
-    for head in SOME:
+    for head in PROBED:
         sides = []
         for sign in (1, -1):
             masks = np.asarray(at, float).copy()
@@ -179,26 +182,25 @@ def differentiate(kind: str, eager: Any, at: NDArray[Any]) -> tuple[NDArray[Any]
 
 @pytest.mark.parametrize(("kind", "closed"), [("similarity", []), ("triplet", []), ("retrieval", []),
                                               ("retrieval", [(0, 1), (2, 2)])])  # fmt: skip
-def test_derivatives(headed: Any, benched: Any, eager: Any, kind: str, closed: list[Any]):
-    """What texts have to do with a loss adds up to its derivative by a mask that all of them share."""
+def test_derivatives(headed: Any, task_data: Any, eager: Any, kind: str, closed: list[Any]):
+    """The derivatives of the texts add up to that of the mean loss by a mask that all of them share."""
     at = without(*closed)
     whole, sizes = differentiate(kind, eager, at)
-    with benched(headed("bert", "representation", double=True), DATA[kind], kind, batch_tokens=20) as bench:
-        found = gradient_importance(bench, at if closed else None)
-    texts = bench.corpus.sequences
+    with task_data(headed("bert", "representation", double=True), DATA[kind], kind, batch_tokens=20) as data:
+        sums = gradient_importance(data, at if closed else None)
+    probed = tuple(np.transpose(PROBED))
     assert np.abs(whole).max() > 1e-4
-    some = tuple(np.transpose(SOME))
-    np.testing.assert_allclose(found.size.average[some], sizes, atol=1e-7)
-    np.testing.assert_allclose(found.signed.average[some], whole, atol=1e-7)
-    assert found.size.count.max() == texts
+    np.testing.assert_allclose(sums.size.average[probed], sizes, atol=1e-7)
+    np.testing.assert_allclose(sums.signed.average[probed], whole, atol=1e-7)
+    assert sums.size.count.max() == data.corpus.sequences
 
 
-def test_a_head_that_carries_the_signal(headed: Any, benched: Any, cut_by_hand: Any):
+def test_a_head_that_carries_the_signal(headed: Any, task_data: Any, scale_heads: Any):
     """Passages answer as a model finds them whose head 2 of layer 1 speaks louder than the others."""
     masks = np.full(SHAPE, 0.3)
     masks[1, 2] = 6
     checkpoint = headed("bert", "representation", double=True)
-    checkpoint = Checkpoint("loud", cut_by_hand(checkpoint.model, masks), checkpoint.tokenizer)
+    checkpoint = Checkpoint("loud", scale_heads(checkpoint.model, masks), checkpoint.tokenizer)
     queries, passages = TEXTS[:12], TEXTS[12:]
 
     def embed(text: str) -> torch.Tensor:
@@ -209,15 +211,15 @@ def test_a_head_that_carries_the_signal(headed: Any, benched: Any, cut_by_hand: 
         max(range(12), key=lambda place, text=text: cosine(embed(text), embed(passages[place])).item())
         for text in queries
     ]
-    data = [
+    searched = [
         *(Document(text, label=Query(f"q{place}", ((f"d{nearest[place]}", 1),)))
           for place, text in enumerate(queries)),
         *(Document(text, label=Query(f"d{place}")) for place, text in enumerate(passages)),
     ]  # fmt: skip
-    with benched(checkpoint, data) as bench:
-        assert bench.objective.name == "retrieval"  # chosen by the data
-        table = tabulate_ablation(bench, build_metric("ndcg", bench, 0))
-        importance = gradient_importance(bench).size.average
+    with task_data(checkpoint, searched) as data:
+        assert data.objective.name == "retrieval"  # chosen by the data
+        table = tabulate_ablation(data, build_metric("ndcg", data, 0))
+        importance = gradient_importance(data).size.average
     assert table["baseline"].min() == table["baseline"].max() == 1
     scores = np.reshape(table["score"], SHAPE)
     assert np.unravel_index(scores.argmin(), SHAPE) == np.unravel_index(importance.argmax(), SHAPE) == (1, 2)
@@ -225,42 +227,42 @@ def test_a_head_that_carries_the_signal(headed: Any, benched: Any, cut_by_hand: 
     assert set(table["n"]) == {12}
 
 
-def test_texts_that_fit_no_memory(headed: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):
-    with benched(headed("bert", "representation"), SEARCH) as bench:
-        monkeypatch.setattr(trials, "_TOO_MANY", 4 * 32 * bench.corpus.sequences)
+def test_texts_that_fit_no_memory(headed: Any, task_data: Any, monkeypatch: pytest.MonkeyPatch):
+    with task_data(headed("bert", "representation"), SEARCH) as data:
+        monkeypatch.setattr(trials, "_TOO_MANY", 4 * 32 * data.corpus.sequences)
         with pytest.raises(AttnprobeError, match=r"embeddings of 21 texts take .* with --limit or --sample"):
-            run_trials(bench, [], ("ndcg",))
+            run_trials(data, [], ("ndcg",))
 
 
-def test_errors_are_over_documents(headed: Any, benched: Any):
+def test_errors_are_over_documents(headed: Any, task_data: Any):
     """Pairs of one document are one cluster."""
     grouped = [
-        Document(one.text, label=one.label, part_of=str(place // 3)) for place, one in enumerate(PAIRS)
+        Document(text.text, label=text.label, part_of=str(place // 3)) for place, text in enumerate(PAIRS)
     ]
-    with benched(headed("bert", "representation"), grouped, "similarity") as bench:
-        outcome = run_trials(bench, [], NEEDS["similarity"]).untouched
-        error = build_metric("mse", bench, 0).standard_error(outcome)
-        assert bench.documents.tolist() == np.repeat(np.arange(4), 3).tolist()
-    means = outcome["mse"].reshape(4, 3).mean(1)
+    with task_data(headed("bert", "representation"), grouped, "similarity") as data:
+        predictions = run_trials(data, [], NEEDS["similarity"]).untouched
+        error = build_metric("mse", data, 0).standard_error(predictions)
+        assert data.documents.tolist() == np.repeat(np.arange(4), 3).tolist()
+    means = predictions["mse"].reshape(4, 3).mean(1)
     assert error == pytest.approx(means.std(ddof=1) / 2)
 
 
 @pytest.mark.parametrize("method", ["ig", "lrp"])
-def test_methods_that_explain_one_text(headed: Any, benched: Any, method: str):
+def test_methods_that_explain_one_text(headed: Any, task_data: Any, method: str):
     with (
-        benched(headed("bert", "representation"), PAIRS, "similarity") as bench,
+        task_data(headed("bert", "representation"), PAIRS, "similarity") as data,
         pytest.raises(AttnprobeError, match=rf"{method} is for tasks about one text, .* take gradient"),
     ):
-        bench.model.check_methods([method])
+        data.model.check_methods([method])
 
 
-def test_a_cross_encoder_embeds_nothing(headed: Any, sessions: Any):
+def test_a_cross_encoder_embeds_nothing(headed: Any, task_session: Any):
     checkpoint = headed("bert", "regression")
     with pytest.raises(AttnprobeError, match=r"is a cross-encoder, .* --objective regression"):
-        sessions(checkpoint, TaskOptions(), CorpusOptions()).choose(Gold.RELEVANCE)
+        task_session(checkpoint).choose(Gold.RELEVANCE)
 
 
-def test_cosines_of_identical_texts_tie(headed: Any, benched: Any):
+def test_cosines_of_identical_texts_tie(headed: Any, task_data: Any):
     """Embeddings that differ in their last bits have one rank: by Spearman, in a triplet, and in a search."""
     same = [Document(TEXTS[n], label=Pair(TEXTS[n], n)) for n in range(6)]
     same += [Document(TEXTS[n], label=Pair(TEXTS[n + 1], n)) for n in range(6)]
@@ -270,17 +272,17 @@ def test_cosines_of_identical_texts_tie(headed: Any, benched: Any):
         *(Document(TEXTS[2], label=Query(f"d{n}"), role="document") for n in range(4)),
     ]
     draw = np.random.default_rng(0)
-    for data, name in ((same, "spearman"), (alike, "accuracy"), (search, "mrr")):
-        with benched(headed("bert", "representation", double=True), data) as bench:
-            objective, metric = bench.objective, build_metric(name, bench, 0)
-            states, found = collect_states(bench), []
+    for searched, name in ((same, "spearman"), (alike, "accuracy"), (search, "mrr")):
+        with task_data(headed("bert", "representation", double=True), searched) as data:
+            objective, metric = data.objective, build_metric(name, data, 0)
+            states, scores = collect_states(data), []
             for _ in range(5):
                 noisy = {"state": states * (1 + 1e-9 * draw.normal(size=states.shape))}
-                predictions = objective.complete(noisy, bench.corpus.batches, metric.needs)
-                found.append(metric.score(predictions))
-        assert found == [found[0]] * 5
+                predictions = objective.complete(noisy, data.corpus.batches, metric.needs)
+                scores.append(metric.score(predictions))
+        assert scores == [scores[0]] * 5
 
 
-def collect_states(bench: Any) -> NDArray[np.float64]:
-    *_, answers = trials.collect_answers(bench, [], ["state"], "embedding")
+def collect_states(data: Any) -> NDArray[np.float64]:
+    *_, answers = trials.collect_answers(data, [], ["state"], "embedding")
     return answers["state"]

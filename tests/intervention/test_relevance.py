@@ -39,10 +39,10 @@ def lead(logits: Tensor) -> Tensor:
     return best[..., 0] - best[..., 1]
 
 
-def explained(bench: TaskData, batch: Batch) -> Tensor:  # noqa: PLR0911 - one for each objective
+def explained(data: TaskData, batch: Batch) -> Tensor:  # noqa: PLR0911 - one for each objective
     """Work out z of each example from what the model gives."""
-    kind, checkpoint = bench.objective.name, bench.model.checkpoint
-    objective: Any = bench.objective
+    kind, checkpoint = data.objective.name, data.model.checkpoint
+    objective: Any = data.objective
     if kind == "representation":
         hidden = checkpoint.body(**checkpoint.inputs(batch.inputs))[0].mean(1)
         return (hidden * torch.from_numpy(objective.draw_directions(batch, hidden.shape[-1]))).sum(-1)
@@ -52,77 +52,77 @@ def explained(bench: TaskData, batch: Batch) -> Tensor:  # noqa: PLR0911 - one f
         hidden = objective.choose_hidden(batch)
         given["input_ids"] = torch.where(hidden, checkpoint.tokenizer.mask_token_id, batch.ids)
         logits = checkpoint.model(**given).logits
-        return torch.stack([lead(one[some]).mean() for one, some in zip(logits, hidden, strict=True)])
+        return torch.stack([lead(row[places]).mean() for row, places in zip(logits, hidden, strict=True)])
     if kind == "seq2seq":
         given["labels"] = torch.tensor([objective.targets[member] for member in batch.members])
         return lead(checkpoint.model(**given).logits).mean(-1)
-    said = checkpoint.model(**given)
+    output = checkpoint.model(**given)
     if kind == "question-answering":
-        return (lead(said.start_logits) + lead(said.end_logits)) / 2
+        return (lead(output.start_logits) + lead(output.end_logits)) / 2
     if kind == "token-classification":
         places = [torch.from_numpy(objective.targets[member][0]) for member in batch.members]
-        return torch.stack([lead(one[some]).mean() for one, some in zip(said.logits, places, strict=True)])
+        return torch.stack([lead(row[at]).mean() for row, at in zip(output.logits, places, strict=True)])
     if kind == "causal-lm":
-        return lead(said.logits[:, :-1]).mean(-1)
+        return lead(output.logits[:, :-1]).mean(-1)
     if kind == "regression":
-        return said.logits[:, 0]
-    return said.logits.abs().mean(-1) if kind == "multi-label" else lead(said.logits)
+        return output.logits[:, 0]
+    return output.logits.abs().mean(-1) if kind == "multi-label" else lead(output.logits)
 
 
-def by_hand(bench: TaskData) -> NDArray[np.float64]:
+def by_hand(data: TaskData) -> NDArray[np.float64]:
     """Explain every example alone: (example, layer, head)."""
-    subject, batches = bench.model, bench.corpus.batches
-    found, whole = np.zeros((bench.corpus.sequences, *subject.shape)), batches.plan
-    for example in range(len(found)):
+    model, batches = data.model, data.corpus.batches
+    relevance, whole = np.zeros((data.corpus.sequences, *model.shape)), batches.plan
+    for example in range(len(relevance)):
         batches.plan = [np.array([example])]
         (batch,) = batches
-        xi = torch.ones(1, *subject.shape, dtype=torch.float64, requires_grad=True)
-        with rules.Relevance(), gate_attention(subject.checkpoint.body, subject.architecture.way) as gates:
+        xi = torch.ones(1, *model.shape, dtype=torch.float64, requires_grad=True)
+        with rules.Relevance(), gate_attention(model.checkpoint.body, model.architecture.way) as gates:
             gates.set(xi)
-            found[example] = torch.autograd.grad(explained(bench, batch).sum(), xi)[0][0].numpy()
+            relevance[example] = torch.autograd.grad(explained(data, batch).sum(), xi)[0][0].numpy()
     batches.plan = whole
-    return found
+    return relevance
 
 
 class TestValues:
     @pytest.mark.parametrize(("name", "kind"), CASES)
-    def test_by_hand(self, headed: Headed, documents: Any, benched: Any, name: str, kind: str):
-        some = documents(kind)[:6]
+    def test_by_hand(self, headed: Headed, documents: Any, task_data: Any, name: str, kind: str):
+        texts = documents(kind)[:6]
         if name == "t5":
-            some = [d for d in some if d.pair is None]
+            texts = [text for text in texts if text.pair is None]
         if kind == "causal-lm":
-            some = [d for d in some if d.text != "stone"]
+            texts = [text for text in texts if text.text != "stone"]
         checkpoint = headed(name, kind, double=True)
-        with benched(checkpoint, some, kind, batch_tokens=4096) as bench:
-            assert bench.objective.name == kind
-            assert bench.objective.explains
-            expected = by_hand(bench)
-            together = head_relevance(bench)
-        with benched(checkpoint, some, kind, batch_tokens=1) as bench:
-            alone = head_relevance(bench)
+        with task_data(checkpoint, texts, kind, batch_tokens=4096) as data:
+            assert data.objective.name == kind
+            assert data.objective.explains
+            expected = by_hand(data)
+            together = head_relevance(data)
+        with task_data(checkpoint, texts, kind, batch_tokens=1) as data:
+            alone = head_relevance(data)
         settings: dict[str, Any] = {"rtol": 1e-6, "atol": 1e-9 * np.abs(expected).max()}
-        for found in (together, alone):
-            heads = found.signed
+        for sums in (together, alone):
+            heads = sums.signed
             np.testing.assert_allclose(heads.average, expected.mean(0), **settings)
-            np.testing.assert_allclose(found.size.average, np.abs(expected).mean(0), **settings)
+            np.testing.assert_allclose(sums.size.average, np.abs(expected).mean(0), **settings)
             np.testing.assert_allclose(heads.alone.variance, expected.var(0, ddof=1), **settings)
         assert (expected != 0).all()
 
-    def test_open_heads(self, headed: Headed, documents: Any, benched: Any, cut_by_hand: Any):
+    def test_open_heads(self, headed: Headed, documents: Any, task_data: Any, scale_heads: Any):
         """With heads off, the others have the relevance they have in a model without those heads."""
         closed = np.ones(SHAPE, bool)
         closed[0, 1] = closed[2, :2] = False
         checkpoint = headed("bert", "classification", double=True)
-        some = documents("classification")[:5]
-        with benched(checkpoint, some) as bench:
-            found = head_relevance(bench, closed).signed.average
-            whole = head_relevance(bench).signed.average
-        model = cut_by_hand(checkpoint.model, closed)
-        with benched(Checkpoint("bert", model, checkpoint.tokenizer, head=checkpoint.head), some) as bench:
-            expected = head_relevance(bench).signed.average
-        np.testing.assert_allclose(found[closed], expected[closed], rtol=1e-9)
+        texts = documents("classification")[:5]
+        with task_data(checkpoint, texts) as data:
+            relevance = head_relevance(data, closed).signed.average
+            whole = head_relevance(data).signed.average
+        model = scale_heads(checkpoint.model, closed)
+        with task_data(Checkpoint("bert", model, checkpoint.tokenizer, head=checkpoint.head), texts) as data:
+            expected = head_relevance(data).signed.average
+        np.testing.assert_allclose(relevance[closed], expected[closed], rtol=1e-9)
         assert not expected[~closed].any()
-        assert np.abs(found - whole)[closed].max() > 1e-3
+        assert np.abs(relevance - whole)[closed].max() > 1e-3
 
 
 def test_lost_relevance_is_refused_everywhere(monkeypatch: pytest.MonkeyPatch):

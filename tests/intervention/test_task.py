@@ -16,24 +16,14 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.task_heads import CAUSAL_LM, CLASSIFICATION, MASKED_LM, SEQ2SEQ, TaskHead
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.passes import Run
-from attnprobe.run.progress import Progress, SilentProgress
 from attnprobe.tasks import Gold
 
 Headed = Callable[..., Checkpoint]
-Sessions = Callable[..., TaskSession]
 LANGUAGE = MASKED_LM, CAUSAL_LM
 ALL = CLASSIFICATION, SEQ2SEQ, *LANGUAGE
 NAMES = {
     CLASSIFICATION: "classification", MASKED_LM: "masked-lm", CAUSAL_LM: "causal-lm", SEQ2SEQ: "seq2seq",
 }  # fmt: skip
-
-
-class Told(SilentProgress):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def say(self, sentence: str) -> None:
-        self.said.append(sentence)
 
 
 class Shelf:
@@ -55,11 +45,15 @@ class Shelf:
         return self.headed(self.name, "representation")
 
 
-def choose(shelf: Shelf, *, labelled: Gold, **options: Any) -> tuple[TaskModel, list[str]]:
-    told = Told()
-    source = OpenSource([], "", {})
-    session = TaskSession(shelf, source, CorpusOptions(), TaskOptions(**options), told)
-    return session.choose(labelled), told.said
+@pytest.fixture
+def choose(listener: Any) -> Callable[..., TaskModel]:
+    """Choose a checkpoint off a shelf."""
+
+    def call(shelf: Shelf, *, labelled: Gold, **options: Any) -> TaskModel:
+        source, task = OpenSource([], "", {}), TaskOptions(**options)
+        return TaskSession(shelf, source, CorpusOptions(), task, listener).choose(labelled)
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -75,25 +69,30 @@ def choose(shelf: Shelf, *, labelled: Gold, **options: Any) -> tuple[TaskModel, 
     ],
 )
 def test_chosen(
-    headed: Headed, name: str, held: list[str], labelled: Gold, expected: str, tried: tuple[TaskHead, ...]
+    headed: Headed,
+    choose: Any,
+    listener: Any,
+    name: str,
+    held: Any,
+    labelled: Gold,
+    expected: str,
+    tried: Any,
 ):
     shelf = Shelf(headed, name, *held)
-    model, said = choose(shelf, labelled=labelled)
-    assert model.objective == expected
+    assert choose(shelf, labelled=labelled).objective == expected
     assert shelf.tried == [(tried, False)]
-    assert said[0].startswith(f"the objective is {expected}, by ")
+    assert listener.sentences[0].startswith(f"the objective is {expected}, by ")
 
 
-def test_masks_filled_by_a_decoder(headed: Headed, sessions: Sessions):
+def test_masks_filled_by_a_decoder(headed: Headed, task_session: Any):
     """BART fills masks with its decoder: that is no task of its encoder."""
     bart = replace(headed("bart", "seq2seq"), head=MASKED_LM)
-    found = sessions(bart, TaskOptions(), CorpusOptions()).choose(Gold.NONE)
-    assert found.objective == "representation"
+    assert task_session(bart).choose(Gold.NONE).objective == "representation"
     with pytest.raises(AttnprobeError, match=r"bart fills masks with its decoder.* --objective seq2seq"):
-        sessions(bart, TaskOptions("masked-lm"), CorpusOptions()).choose(Gold.NONE)
+        task_session(bart, TaskOptions("masked-lm")).choose(Gold.NONE)
 
 
-def test_labels_are_needed(headed: Headed):
+def test_labels_are_needed(headed: Headed, choose: Any):
     shelf = Shelf(headed, "bert", "classification")
     with pytest.raises(AttnprobeError, match="--objective classification needs one label a text"):
         choose(shelf, labelled=Gold.NONE, objective="classification")
@@ -104,18 +103,19 @@ def test_labels_are_needed(headed: Headed):
     assert shelf.tried == []
 
 
-def test_untrained_head(headed: Headed):
-    """Is refused, and taken with a warning where it is asked for."""
+def test_untrained_head(headed: Headed, choose: Any, listener: Any):
+    """It is refused, and forced with a warning."""
     shelf, options = Shelf(headed, "bert"), {"labelled": Gold.CLASS, "objective": "classification"}
     with pytest.raises(AttnprobeError, match="bert holds no trained sequence classification head"):
         choose(shelf, **options)
-    model, said = choose(shelf, **options, force_head=True)
-    assert model.objective == "classification"
+    assert choose(shelf, **options, force_head=True).objective == "classification"
     assert shelf.tried[-1] == ((CLASSIFICATION,), True)
-    assert "bert holds no trained sequence classification head: 2 weights were made up" in said[-1]
+    assert (
+        "bert holds no trained sequence classification head: 2 weights were made up" in listener.sentences[-1]
+    )
 
 
-def test_labels_that_nobody_uses(headed: Headed):
+def test_labels_that_nobody_uses(headed: Headed, choose: Any):
     with pytest.raises(AttnprobeError, match="bert holds no trained head that could use the labels"):
         choose(Shelf(headed, "bert", "masked-lm"), labelled=Gold.CLASS, labels_named=True)
 
@@ -124,68 +124,62 @@ def test_labels_that_nobody_uses(headed: Headed):
 
 
 @pytest.fixture
-def bound(headed: Headed, sessions: Sessions) -> Callable[..., AbstractContextManager[TaskData]]:
+def bound(headed: Headed, task_session: Any, listener: Any) -> Callable[..., Any]:
     """Bind documents to the BERT of an objective."""
 
-    def bind(
-        kind: str,
-        documents: list[Document],
-        options: CorpusOptions | None = None,
-        progress: Progress | None = None,
-    ) -> AbstractContextManager[TaskData]:
-        session = sessions(headed("bert", kind), TaskOptions(objective=kind), options or CorpusOptions())
-        return session.bind(session.choose(Gold.CLASS), documents, Run(progress=progress or SilentProgress()))
+    def bind(kind: str, documents: list[Document], **options: Any) -> AbstractContextManager[TaskData]:
+        session = task_session(headed("bert", kind), TaskOptions(kind), CorpusOptions(**options))
+        return session.bind(session.choose(Gold.CLASS), documents, Run(progress=listener))
 
     return bind
 
 
-def test_documents_without_a_label(bound: Any):
-    some = [
+def test_documents_without_a_label(bound: Any, listener: Any):
+    texts = [
         Document("the dog", label=None), Document("a cat", label=1), Document("a bird ran", label=None),
         Document("house", label="0"),
     ]  # fmt: skip
-    told = Told()
-    with bound("classification", some, progress=told) as bench:
-        assert bench.corpus.sequences == 2
-        assert bench.objective.gold.tolist() == [1, 0]
-    assert "2 examples are left out for want of a label." in told.said
+    with bound("classification", texts) as data:
+        assert data.corpus.sequences == 2
+        assert data.objective.gold.tolist() == [1, 0]
+    assert "2 examples are left out for want of a label." in listener.sentences
     with pytest.raises(AttnprobeError, match="None of the 2 examples has a label"):
-        bound("classification", some[::2]).__enter__()
+        bound("classification", texts[::2]).__enter__()
 
 
-def test_texts_of_one_token_predict_none(headed: Headed, sessions: Sessions, tiny: Any):
+def test_texts_of_one_token_predict_none(headed: Headed, task_session: Any, tiny: Any):
     checkpoint = replace(headed("gpt2", "causal-lm"), tokenizer=tiny("bert-unframed")[1])
-    session = sessions(checkpoint, TaskOptions("causal-lm"), CorpusOptions())
+    session = task_session(checkpoint, TaskOptions("causal-lm"))
     with pytest.raises(AttnprobeError, match="needs 2 tokens or more"):
         session.bind(session.choose(Gold.NONE), [Document("dog")], Run()).__enter__()
 
 
 def test_labels_stay_with_their_texts(bound: Any):
     """An empty text between two others is no example, and shifts no label."""
-    some = [Document("the dog", label=0), Document("\u200b", label=1), Document("a bird ran", label=2)]
-    with bound("classification", some) as bench:
-        assert bench.corpus.sequences == 2
-        assert bench.objective.gold.tolist() == [0, 2]
+    texts = [Document("the dog", label=0), Document("\u200b", label=1), Document("a bird ran", label=2)]
+    with bound("classification", texts) as data:
+        assert data.corpus.sequences == 2
+        assert data.objective.gold.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize(
     ("kind", "sequences"), [("classification", 2), ("masked-lm", 4), ("representation", 4)]
 )
 def test_a_labelled_document_is_one_example(bound: Any, kind: str, sequences: int):
-    some = [Document("the dog ran over the red house by day", label=0), Document("a cat", label=1)]
-    with bound(kind, some, CorpusOptions(max_length=5)) as bench:
-        assert bench.corpus.sequences == sequences
-        assert bench.corpus.window == 5
+    texts = [Document("the dog ran over the red house by day", label=0), Document("a cat", label=1)]
+    with bound(kind, texts, max_length=5) as data:
+        assert data.corpus.sequences == sequences
+        assert data.corpus.window == 5
 
 
 def test_peek():
-    some = [Document("a", label=1), Document("b"), Document("c")]
-    labelled, rest = peek(iter(some))
+    texts = [Document("a", label=1), Document("b"), Document("c")]
+    labelled, rest = peek(iter(texts))
     assert labelled is Gold.CLASS
-    assert list(rest) == some
+    assert list(rest) == texts
     bare = [Document("b")] * (PEEKED - 1)
-    labelled, rest = peek([*bare, *some])  # the last that is looked at
+    labelled, rest = peek([*bare, *texts])  # the last that is looked at
     assert labelled
-    assert list(rest) == [*bare, *some]
-    labelled, rest = peek([*bare, Document("b"), *some])
+    assert list(rest) == [*bare, *texts]
+    labelled, rest = peek([*bare, Document("b"), *texts])
     assert (labelled, len(list(rest))) == (Gold.NONE, PEEKED + 3)

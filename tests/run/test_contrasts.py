@@ -24,9 +24,9 @@ def documents(pairs: list[dict[str, Any]], **columns: str) -> Any:
 def read(tiny: Any) -> Callable[..., tuple[ContrastReader, list[Any]]]:
     """Read pairs for a tiny model."""
 
-    def read_pairs(name: str, asked: Any, pairs: list[dict[str, Any]], *, window: int = 60) -> Any:
+    def read_pairs(name: str, reads: Any, pairs: list[dict[str, Any]], *, window: int = 60) -> Any:
         model, tokenizer = tiny(name)
-        reader = ContrastReader(Checkpoint(name, model, tokenizer), asked, window)
+        reader = ContrastReader(Checkpoint(name, model, tokenizer), reads, window)
         return reader, list(reader.read(documents(pairs)))
 
     return read_pairs
@@ -45,9 +45,9 @@ def test_a_mask_is_found_however_it_is_written(read, tiny):
     written = {**MASKED, "clean": "the dog <mask> late"}
     reader, ((clean, corrupted),) = read("bert", "mask", [written])
     assert tokenizer.convert_ids_to_tokens(clean.ids) == ["[CLS]", "the", "dog", "[MASK]", "late", "[SEP]"]
-    (found,) = reader.readouts
-    assert found.places == (3, 3)
-    assert tokenizer.convert_ids_to_tokens([found.answer, found.other]) == ["ran", "walk"]
+    (readout,) = reader.readouts
+    assert readout.places == (3, 3)
+    assert tokenizer.convert_ids_to_tokens([readout.answer, readout.other]) == ["ran", "walk"]
     assert len(corrupted.ids) == 6
 
 
@@ -62,7 +62,7 @@ def test_the_answer_is_the_token_that_stands_in_its_place(read, tiny):
     assert len(behind) == len(alone) == 1
     assert behind != alone
     reader, _ = read("roberta", "mask", pairs)
-    assert [one.answer for one in reader.readouts] == [*behind, *alone]
+    assert [readout.answer for readout in reader.readouts] == [*behind, *alone]
 
 
 def test_the_next_word_is_behind_a_blank_and_predicted_at_the_last_token_of_the_text(read, tiny):
@@ -70,10 +70,10 @@ def test_the_next_word_is_behind_a_blank_and_predicted_at_the_last_token_of_the_
     reader, ((clean, _),) = read(
         "llama", "next", [{"clean": "the dog", "corrupted": "the dog", "answer": "the"}]
     )
-    (found,) = reader.readouts
-    assert [found.answer] == tokenizer(" the", add_special_tokens=False)["input_ids"]
-    assert found.places == (len(clean.ids) - 2,) * 2
-    assert clean.ids[found.places[0] + 1] == tokenizer.eos_token_id
+    (readout,) = reader.readouts
+    assert [readout.answer] == tokenizer(" the", add_special_tokens=False)["input_ids"]
+    assert readout.places == (len(clean.ids) - 2,) * 2
+    assert clean.ids[readout.places[0] + 1] == tokenizer.eos_token_id
 
 
 def test_a_decoder_reads_up_to_a_mask(read, tiny):
@@ -109,12 +109,11 @@ def test_what_is_left_out_is_counted(read):
         {**MASKED, "clean": f"the [MASK] {'dog ' * 70}", "corrupted": f"the [MASK] {'cat ' * 70}"},
         {**MASKED, "corrupted": MASKED["clean"]},
     ]
-    reader, found = read("bert", "mask", pairs)
-    counts = reader.counts
-    assert len(found) == len(reader.readouts) == 2
-    assert counts == {"pairs": 6, "unequal": 1, "incomplete": 2, "long": 1}
-    said = list(describe_counts(counts, 60))
-    assert [sentence.split(" pairs ")[0] for sentence in said] == ["2 of 6", "1 of 6", "1 of 6"]
+    reader, kept = read("bert", "mask", pairs)
+    assert len(kept) == len(reader.readouts) == 2
+    assert reader.counts == {"pairs": 6, "unequal": 1, "incomplete": 2, "long": 1}
+    sentences = describe_counts(reader.counts, 60)
+    assert [sentence.split(" pairs ")[0] for sentence in sentences] == ["2 of 6", "1 of 6", "1 of 6"]
 
 
 @pytest.mark.parametrize(
@@ -164,11 +163,11 @@ def test_documents_and_columns_by_name(tiny):
         "document_column": "source",
     }
     checkpoint = Checkpoint("bert", model, tokenizer)
-    with tokenise(checkpoint, documents(pairs, **named), CorpusOptions(), contrasts="class") as found:
-        assert found.batches.documents.tolist() == [0, 1, 0, 2]
-        assert (found.batches.clusters >= 0).tolist() == [True, False, True, False]
-        assert [one.answer for one in found.readouts] == [1, 0, 1, 1]
-        batch = found.batches.read(found.batches.members)
+    with tokenise(checkpoint, documents(pairs, **named), CorpusOptions(), contrasts="class") as corpus:
+        assert corpus.batches.documents.tolist() == [0, 1, 0, 2]
+        assert (corpus.batches.clusters >= 0).tolist() == [True, False, True, False]
+        assert [readout.answer for readout in corpus.readouts] == [1, 0, 1, 1]
+        batch = corpus.batches.read(corpus.batches.members)
         assert batch.baseline is not None
         words = tokenizer.batch_decode(batch.baseline.ids, skip_special_tokens=True)
         assert words == ["the cat", "a cat", "red cat", "blue cat"]
@@ -183,9 +182,9 @@ def test_batches_agree_in_the_lengths_of_all_sides(tiny):
         {"clean": "red dog", "corrupted": "red cat", "answer": "the"},
     ]
     checkpoint = Checkpoint("t5", model, tokenizer)
-    with tokenise(checkpoint, documents(pairs), CorpusOptions(), contrasts="target") as found:
-        plan = sorted(sorted(members.tolist()) for members in found.batches.plan)
+    with tokenise(checkpoint, documents(pairs), CorpusOptions(), contrasts="target") as corpus:
+        plan = sorted(sorted(members.tolist()) for members in corpus.batches.plan)
         assert plan == [[0], [1, 3], [2]]
-        for batch in found.batches:
+        for batch in corpus.batches:
             assert batch.baseline is not None
             assert len(batch.baseline) == len(batch)

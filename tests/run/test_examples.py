@@ -1,6 +1,7 @@
 """What the decoder beside an encoder reads, against the maps of the model itself."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def test_targets(tiny: Callable[[str], Any], name: str):
     """Cross-attention is from the target, shifted by one, to the text."""
     model, tokenizer = tiny(name)
     table = attnprobe.census(model, BOTH, tokenizer=tokenizer, statistics=["entropy"], **NAMED)
-    start, found = model.config.decoder_start_token_id, []
+    start, entropies = model.config.decoder_start_token_id, []
     for text, target in zip(TEXTS, TARGETS, strict=True):
         ids = torch.tensor([tokenizer(text)["input_ids"]])
         read = torch.tensor([[start, *tokenizer(target)["input_ids"][:-1]]])
@@ -39,12 +40,12 @@ def test_targets(tiny: Callable[[str], Any], name: str):
         with torch.inference_mode():
             given = eager(input_ids=ids, decoder_input_ids=read, output_attentions=True)
         maps = [*given.encoder_attentions, *given.decoder_attentions, *given.cross_attentions]
-        found.append(np.stack([entr(rows[0].double().numpy()).sum(-1).mean(-1) for rows in maps]))
-    np.testing.assert_allclose(table["entropy"], np.mean(found, 0).ravel(), atol=1e-5)
-    own = attnprobe.census(model, TEXTS, tokenizer=tokenizer, statistics=["entropy"])
-    apart = np.abs(own["entropy"] - table["entropy"])
-    assert apart[table["attention"] == "encoder"].max() < 1e-6
-    assert apart[table["attention"] != "encoder"].min() > 1e-5
+        entropies.append(np.stack([entr(rows[0].double().numpy()).sum(-1).mean(-1) for rows in maps]))
+    np.testing.assert_allclose(table["entropy"], np.mean(entropies, 0).ravel(), atol=1e-5)
+    without = attnprobe.census(model, TEXTS, tokenizer=tokenizer, statistics=["entropy"])
+    moved = np.abs(without["entropy"] - table["entropy"])
+    assert moved[table["attention"] == "encoder"].max() < 1e-6
+    assert moved[table["attention"] != "encoder"].min() > 1e-5
 
 
 @pytest.mark.parametrize("labelled", [False, True])
@@ -58,8 +59,8 @@ def test_many_texts_keep_their_targets(checkpoint: Callable[[str], Any], labelle
         for batch in corpus.batches:
             for row, member in enumerate(batch.members):
                 read = documents[member].label if labelled else texts[member]
-                found = batch.inputs["decoder_input_ids"][row].tolist()
-                assert found == [loaded.start, *tokenizer(read)["input_ids"][:-1]]
+                ids = batch.inputs["decoder_input_ids"][row].tolist()
+                assert ids == [loaded.start, *tokenizer(read)["input_ids"][:-1]]
 
 
 def test_an_encoder_reads_no_targets(tiny: Callable[[str], Any]):
@@ -69,7 +70,6 @@ def test_an_encoder_reads_no_targets(tiny: Callable[[str], Any]):
 
 
 def test_a_target_without_a_token(checkpoint: Callable[[str], Any], tiny: Callable[[str], Any]):
-    whole = checkpoint("bart")
-    object.__setattr__(found := type(whole)(**vars(whole)), "target_tokenizer", tiny("bert-unframed")[1])
+    unframed = replace(checkpoint("bart"), target_tokenizer=tiny("bert-unframed")[1])
     with pytest.raises(AttnprobeError, match="The target '' gives not a single token"):
-        tokenise_targets(found, ["a dog", ""])
+        tokenise_targets(unframed, ["a dog", ""])

@@ -33,7 +33,7 @@ ERRORS = [CUDA, CPU, HEAP]
 
 
 class Counted(BatchReader):
-    """As many sequences as are asked for, whose tokens are numbers."""
+    """Sequences whose tokens are their numbers."""
 
     lengths = np.full(200, 3, np.int32)
 
@@ -49,7 +49,7 @@ def batch_of(sequences: int) -> Batch:
 
 @contextmanager
 def room_for(model: torch.nn.Module, most: int, error: BaseException = CUDA):
-    """Let passes over more than so many sequences run out of memory; list the sizes of those tried."""
+    """Let passes over more than ``most`` sequences run out of memory; list the sizes that are tried."""
     tried: list[int] = []
 
     def refuse(_, arguments, options):
@@ -84,23 +84,23 @@ class TestHalving:
     def test_order_and_memory(self, error: BaseException):
         """Sequences stay in order; what failed once is not tried again, smaller batches stay whole."""
         work, tried = self.limited(2, error)
-        halving, said = Halving(), []
-        with forward_warnings(said.append):
+        halving, sentences = Halving(), []
+        with forward_warnings(sentences.append):
             assert list(chain(*halving.run(batch_of(8), work))) == list(range(100, 108))
             assert tried == [8, 4, 2, 2, 2, 2]
             tried.clear()
             assert list(chain(*halving.run(batch_of(8), work))) == list(range(100, 108))
             assert list(chain(*halving.run(batch_of(2), work))) == [100, 101]
         assert tried == [2, 2, 2, 2, 2]
-        assert said == [
+        assert sentences == [
             "batch of 8 sequences of 3 tokens does not fit the memory; going on with half of it.",
             "batch of 4 sequences of 3 tokens does not fit the memory; going on with half of it.",
         ]
 
     def test_alone(self):
         work, _ = self.limited(0, CUDA)
-        said = r"single sequence of 3 tokens .*--max-length.*--batch-tokens.*--dtype"
-        with pytest.raises(AttnprobeError, match=said):
+        refusal = r"single sequence of 3 tokens .*--max-length.*--batch-tokens.*--dtype"
+        with pytest.raises(AttnprobeError, match=refusal):
             Halving().run(batch_of(4), work)
 
     @pytest.mark.parametrize("error", [RuntimeError("shapes do not fit"), ValueError("out of memory")])
@@ -119,7 +119,7 @@ class TestHalving:
 
         def work(batch: Batch) -> bool:
             large = torch.zeros(len(batch.ids), 1000)
-            alive = [one() is not None for one in held]
+            alive = [reference() is not None for reference in held]
             held.append(weakref.ref(large))
             if len(batch.ids) > 2:
                 raise torch.OutOfMemoryError("no")
@@ -131,30 +131,30 @@ class TestHalving:
 @pytest.mark.parametrize("name", ["bert", "t5"])
 def test_survey(checkpoint: Callable[[str], Checkpoint], name: str):
     """Sums are the same, and every batch is one batch."""
-    found, architecture = checkpoint(name), inspect(checkpoint(name))
+    loaded, architecture = checkpoint(name), inspect(checkpoint(name))
     documents = [Document("the river bank was slow , and the dog ran .")] * 12
-    length = len(found.tokenizer(documents[0].text)["input_ids"])
-    with tokenise(found, documents, CorpusOptions(batch_tokens=6 * length)) as corpus:
+    length = len(loaded.tokenizer(documents[0].text)["input_ids"])
+    with tokenise(loaded, documents, CorpusOptions(batch_tokens=6 * length)) as corpus:
         batches, statistics = list(corpus.batches), [*census_statistics(), ALL_PAIRS]
         assert [len(batch.ids) for batch in batches] == [6, 6]
-        with open_evaluator(found, architecture, statistics) as measure:
+        with open_evaluator(loaded, architecture, statistics) as measure:
             expected = [measure.measurement(batch) for batch in batches]
-        said: list[str] = []
+        sentences: list[str] = []
         with (
-            forward_warnings(said.append),
-            room_for(found.body, 3) as tried,
-            open_evaluator(found, architecture, statistics) as measure,
+            forward_warnings(sentences.append),
+            room_for(loaded.body, 3) as tried,
+            open_evaluator(loaded, architecture, statistics) as measure,
         ):
             parts = [measure.measurement(batch) for batch in batches]
         assert tried == [6, 3, 3, 3, 3]
-        assert said == [
+        assert sentences == [
             f"batch of 6 sequences of {length} tokens does not fit the memory; going on with half of it."
         ]
-        with room_for(found.body, 1), open_evaluator(found, architecture, statistics) as measure:
+        with room_for(loaded.body, 1), open_evaluator(loaded, architecture, statistics) as measure:
             whole = Run().total("measuring", corpus.batches, measure.measurement, Measurement.from_arrays)
         with (
-            room_for(found.body, 0),
-            open_evaluator(found, architecture, statistics) as measure,
+            room_for(loaded.body, 0),
+            open_evaluator(loaded, architecture, statistics) as measure,
             pytest.raises(AttnprobeError, match="single sequence"),
         ):
             measure.measurement(batches[0])

@@ -4,8 +4,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ EVERY = [
     and statistic.needs <= {"scores"}  # which every way of reading attention shows
 ]
 #: One of each kind of sum, of each kind of row and of each control.
-KINDS = list({(one.sums, one.scope, one.rows, one.control): one for one in reversed(EVERY)}.values())
+KINDS = list({(each.sums, each.scope, each.rows, each.control): each for each in reversed(EVERY)}.values())
 FEW = select_statistics("entropy")
 OPTIONS = CorpusOptions(max_length=14, batch_tokens=56)
 KEY = {"model": "m"}
@@ -56,27 +57,8 @@ class Stopped(BaseException):
 
 
 @dataclass
-class Told(SilentProgress):
-    """Notes what is said."""
-
-    stages: list[tuple[str, int | None]] = field(default_factory=list)
-    steps: list[int] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
-
-    def stage(self, name: str, total: int | None) -> None:
-        self.stages.append((name, total))
-        self.steps.append(0)
-
-    def advance(self, steps: int) -> None:
-        self.steps[-1] += steps
-
-    def say(self, sentence: str) -> None:
-        self.said.append(sentence)
-
-
-@dataclass
 class Ready:
-    """A model and a corpus, some documents of which have several windows."""
+    """A model that is ready to be measured on a corpus in which some documents have several windows."""
 
     batches: BatchReader
     measure: Evaluator
@@ -84,7 +66,7 @@ class Ready:
 
     @property
     def restore(self) -> Callable[..., Measurement]:
-        return partial(Measurement.from_arrays, kinds={one.name: one.sums for one in self.statistics})
+        return partial(Measurement.from_arrays, kinds={each.name: each.sums for each in self.statistics})
 
     def total(self, run: Run, name: str = "measuring", work: Any = None, **how: Any) -> Measurement:
         batches, work = how.pop("batches", self.batches), work or self.measure.measurement
@@ -103,14 +85,14 @@ def ready(checkpoint: Checkpoint, texts: list, statistics: list[Statistic] = FEW
         yield Ready(corpus.batches, measure, statistics)
 
 
-def kept(path: Path, progress: Any = None, key: dict[str, str] = KEY, ranks: Ranks = Ranks()) -> Run:  # noqa: B008
-    """Take up a run of a single process that keeps its state."""
-    return Run(ProcessGroup(ranks, None), State(path, key), progress or SilentProgress(), "cpu")
+def open_kept(path: Path, progress: Any = None, key: dict[str, str] = KEY) -> Run:
+    """Open a run of a single process that keeps its state."""
+    return Run(ProcessGroup(), State(path, key), progress or SilentProgress(), "cpu")
 
 
-def same(one: Any, other: Any) -> None:
+def assert_same(sums: Any, expected: Any) -> None:
     """Compare the arrays of two sums bit for bit."""
-    ours, theirs = one.arrays(), other.arrays()
+    ours, theirs = sums.arrays(), expected.arrays()
     assert ours.keys() == theirs.keys()
     for name, array in ours.items():
         assert (array.dtype, array.shape) == (theirs[name].dtype, theirs[name].shape), name
@@ -118,15 +100,15 @@ def same(one: Any, other: Any) -> None:
 
 
 def slowed(work: Callable[[Batch], Any], seed: int = 0) -> tuple[Callable[[Batch], Any], set[int]]:
-    """Let batches be done in another order than they began; note which threads did them."""
+    """Delay work at random, so that batches end in another order than they began; note its threads."""
     draw, who = np.random.default_rng(seed), set()
 
     def slowly(batch: Batch) -> Any:
         who.add(threading.get_ident())
         time.sleep(draw.uniform(0, 0.004))
-        found = work(batch)
+        result = work(batch)
         time.sleep(draw.uniform(0, 0.004))
-        return found
+        return result
 
     return slowly, who
 
@@ -141,7 +123,7 @@ class TestWorkers:
             expected = it.total(Run())
             for number in (1, 2, 3):
                 work, who = slowed(it.measure.measurement, number)
-                same(it.total(Run(), work=work, workers=Workers(number)), expected)
+                assert_same(it.total(Run(), work=work, workers=Workers(number)), expected)
                 assert (len(who) > 1) == (number > 1)
         assert (expected.sequences, expected.tokens) == (len(it.batches.members), it.batches.tokens)
 
@@ -155,31 +137,31 @@ class TestWorkers:
             load, source = lambda *_: checkpoint("bert"), OpenSource([], "", {})
             session = TaskSession(load, source, OPTIONS, TaskOptions("representation"), **how)
             with session.bind(session.choose(Gold.NONE), documents, Run()) as data:
-                assert data.workers.number == number
+                assert data.corpus.workers.number == number
                 trials = run_trials(data, mask_each_head(*data.model.shape)[::3], ("similarity", "loss"))
-                arrays = [values for one in (trials.untouched, *trials.masked) for values in one.values()]
-                measured.append([*arrays, *gradient_importance(data).arrays().values()])
-        assert [one.tobytes() for one in measured[0]] == [one.tobytes() for one in measured[1]]
+                arrays = [*trials.untouched.values(), *chain(*(masked.values() for masked in trials.masked))]
+                arrays += gradient_importance(data).arrays().values()
+                measured.append([array.tobytes() for array in arrays])
+        assert measured[0] == measured[1]
 
 
 class TestSums:
     """What is added up."""
 
     def test_errors_are_over_documents(self, checkpoint: Loaded, texts: list):
-        """The jackknife over documents of what every window says."""
+        """The jackknife over documents, of the values of every window."""
         with ready(checkpoint("bert"), texts) as it:
-            found = it.total(Run(), workers=Workers(2)).sums["entropy"]
+            entropy = it.total(Run(), workers=Workers(2)).sums["entropy"]
             batches = list(it.batches)
-            said = [it.measure.evaluate(batch)["entropy"] for batch in batches]
-            values = np.concatenate(said).astype(np.float64)
+            values = np.concatenate([it.measure.evaluate(batch)["entropy"] for batch in batches], dtype=float)
             documents = np.concatenate([batch.documents for batch in batches])
         names = np.unique(documents)
         assert len(names) < len(documents)
         left_out = np.stack([values[documents != name].mean(0) for name in names])
         spread = (len(names) - 1) / len(names) * np.square(left_out - values.mean(0)).sum(0)
-        np.testing.assert_allclose(found.average, values.mean(0), rtol=1e-12)
-        np.testing.assert_allclose(found.standard_error, np.sqrt(spread), rtol=1e-9)
-        assert (found.clusters == len(names)).all()
+        np.testing.assert_allclose(entropy.average, values.mean(0), rtol=1e-12)
+        np.testing.assert_allclose(entropy.standard_error, np.sqrt(spread), rtol=1e-9)
+        assert (entropy.clusters == len(names)).all()
 
     def test_nothing(self, checkpoint: Loaded, texts: list):
         with (
@@ -190,8 +172,8 @@ class TestSums:
 
 
 @dataclass(frozen=True)
-class Met(ProcessGroup):
-    """Processes that have met, all played by one: each in its turn."""
+class PlayedGroup(ProcessGroup):
+    """A process group of which one process plays all, with the parts that the ``others`` send."""
 
     group: Any = None
     others: Any = ()
@@ -213,30 +195,30 @@ class TestProcesses:
                 Run(ProcessGroup(Ranks(rank, size), None), State(None, {}), SilentProgress()).share(*given)
                 for rank in range(size)
             ]
-            assert sum(one is not None for one in shares) == min(size, len(it.batches))
-            arrays = [None if one is None else one.arrays() for one in shares]
+            assert sum(share is not None for share in shares) == min(size, len(it.batches))
+            arrays = [None if share is None else share.arrays() for share in shares]
             totals = [
-                Run(Met(Ranks(rank, size), others=arrays), State(None, {}), SilentProgress()).add_up(
+                Run(PlayedGroup(Ranks(rank, size), others=arrays), State(None, {}), SilentProgress()).add_up(
                     shares[rank], it.restore
                 )
                 for rank in range(min(size, 3))
             ]
-        for one in totals:
-            same(one, totals[0])
-            assert (one.sequences, one.tokens) == (expected.sequences, expected.tokens)
-        for name, one in expected.sums.items():
-            found = totals[0].sums[name]
-            np.testing.assert_array_equal(found.count, one.count)
-            np.testing.assert_allclose(found.average, one.average, rtol=1e-12, atol=1e-12)
-            if isinstance(one, Constant):
+        for total in totals:
+            assert_same(total, totals[0])
+            assert (total.sequences, total.tokens) == (expected.sequences, expected.tokens)
+        for name, whole in expected.sums.items():
+            shared = totals[0].sums[name]
+            np.testing.assert_array_equal(shared.count, whole.count)
+            np.testing.assert_allclose(shared.average, whole.average, rtol=1e-12, atol=1e-12)
+            if isinstance(whole, Constant):
                 continue
-            if isinstance(one, Clustered):
-                np.testing.assert_array_equal(found.clusters, one.clusters)
-            np.testing.assert_allclose(found.standard_error, one.standard_error, rtol=1e-9, atol=1e-12)
+            if isinstance(whole, Clustered):
+                np.testing.assert_array_equal(shared.clusters, whole.clusters)
+            np.testing.assert_allclose(shared.standard_error, whole.standard_error, rtol=1e-9, atol=1e-12)
 
 
 def stopping(work: Callable[[Batch], Any], after: int) -> Callable[[Batch], Any]:
-    """Stop the run in the batch behind so many; with 0, in the first."""
+    """Stop the run after a number of batches."""
     left = iter(range(after))
 
     def until(batch: Batch) -> Any:
@@ -262,25 +244,29 @@ class TestStages:
 
     @pytest.mark.parametrize("after", [0, 4])
     @pytest.mark.parametrize("number", [1, 3])
-    def test_goes_on(self, checkpoint: Loaded, texts: list, tmp_path: Path, number: int, after: int):
-        path, told = tmp_path / "state", Told()
+    def test_goes_on(
+        self, checkpoint: Loaded, texts: list, tmp_path: Path, listener: Any, number: int, after: int
+    ):
+        path = tmp_path / "state"
         with ready(checkpoint("bert"), texts, KINDS) as it:
             expected, whole = it.total(Run()), len(it.batches)
-            run = kept(path)
+            run = open_kept(path)
             with pytest.raises(Stopped), run.state.save_on_exit():
                 it.total(run, work=stopping(it.measure.measurement, after), workers=Workers(number))
             work, done = counting(it.measure.measurement)
-            run = kept(path, told)
+            run = open_kept(path, listener)
             with run.state.save_on_exit():
-                same(it.total(run, work=work, workers=Workers(number)), expected)
+                assert_same(it.total(run, work=work, workers=Workers(number)), expected)
             # With several threads, batches behind the one that failed may have been done, too.
             before = whole - len(done)
             assert before == after if number == 1 else before <= after
-            said = f"going on from {path}: {before} of {whole} batches are done."
-            assert told.said == ([said] if before else [])
-            assert told.steps == [it.batches.tokens]
+            sentence = f"going on from {path}: {before} of {whole} batches are done."
+            assert listener.sentences == ([sentence] if before else [])
+            assert listener.steps == [it.batches.tokens]
             work, done = counting(it.measure.measurement)
-            same(it.total(kept(path), work=work, workers=Workers(number)), expected)  # it is all there
+            assert_same(
+                it.total(open_kept(path), work=work, workers=Workers(number)), expected
+            )  # it is all there
             assert done == []
 
     def test_another_is_refused_by_name(self, checkpoint: Loaded, texts: list, tmp_path: Path):
@@ -291,25 +277,25 @@ class TestStages:
             tokenise(checkpoint("bert"), shorter, OPTIONS) as other,
         ):
             question = {"heads that are on": "all"}
-            run = kept(path)
+            run = open_kept(path)
             with run.state.save_on_exit():
                 expected = it.total(run, question=question)
             content = path.read_bytes()
             for different, how in (
                 ("dataset", {"batches": other.batches}),
                 ("plan of batches", {"batches": it.batches.half(True)}),
-                ("heads that are on", {"question": {"heads that are on": "some"}}),
+                ("heads that are on", {"question": {"heads that are on": "few"}}),
                 ("device or number of threads", {"workers": Workers(2, 3)}),
             ):
-                said = rf"^The state {path} belongs to a run with another {different}; [^.]*\.$"
-                with pytest.raises(AttnprobeError, match=said):
-                    it.total(kept(path), **{"question": question, **how})
+                refusal = rf"^The state {path} belongs to a run with another {different}; [^.]*\.$"
+                with pytest.raises(AttnprobeError, match=refusal):
+                    it.total(open_kept(path), **{"question": question, **how})
             with pytest.raises(AttnprobeError, match="another device or number of threads"):
-                it.total(replace(kept(path), device="cuda:0"), question=question)
+                it.total(replace(open_kept(path), device="cuda:0"), question=question)
             with pytest.raises(AttnprobeError, match="belongs to a run with another model; "):
-                kept(path, key={"model": "another"})
+                open_kept(path, key={"model": "another"})
             assert path.read_bytes() == content
-            same(it.total(kept(path), question=question), expected)
+            assert_same(it.total(open_kept(path), question=question), expected)
 
 
 class TestRunning:

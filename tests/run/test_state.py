@@ -39,7 +39,7 @@ WORDS = ("the", "river", "bank", "house", "dog", "parcel", "came", "late", "slow
 
 
 def done_of(path):
-    """Tell how many batches the only stage of a state holds, which must be one of ours."""
+    """Tell how many batches are done in the only stage of a state, which must be ours."""
     if not path.exists():
         return 0
     State(path, KEY)
@@ -49,8 +49,8 @@ def done_of(path):
     return stage["done"]
 
 
-def held(folder):
-    """Name what a folder holds, hidden files too."""
+def list_names(folder):
+    """List the names of the files of a folder, hidden ones too."""
     return sorted(path.name for path in folder.iterdir())
 
 
@@ -59,36 +59,28 @@ def sentences(number):
     return [Document(" ".join(rng.choice(WORDS, rng.integers(1, 12)))) for _ in range(number)]
 
 
-def a_run(state, progress=None):
-    """Take a run of one process up where the state is."""
-    return Run(state=state, progress=progress or SilentProgress())
-
-
-def restored(statistics):
-    return partial(Measurement.from_arrays, kinds={one.name: one.sums for one in statistics})
-
-
 @contextmanager
-def a_census(checkpoint, every=1):
+def open_census(checkpoint):
+    """Yield what runs a census of a few batches, from a state on, and lists the arrays of its sums."""
     architecture, statistics = inspect(checkpoint), [*census_statistics(), ALL_PAIRS]
+    restore = partial(Measurement.from_arrays, kinds={each.name: each.sums for each in statistics})
     with tokenise(checkpoint, sentences(120), CorpusOptions(batch_tokens=24)) as corpus:
-        batches = corpus.batches.follow(corpus.batches.plan[::every])
+        batches = corpus.batches.follow(corpus.batches.plan[::9])
 
         def run(state, progress=None):
+            run = Run(state=state, progress=progress or SilentProgress())
             with state.save_on_exit(), open_evaluator(checkpoint, architecture, statistics) as measure:
-                found = a_run(state, progress).total(
-                    "passing", batches, measure.measurement, restored(statistics)
-                )
-            return [np.array([found.sequences, found.tokens]), *found.arrays().values()]
+                sums = run.total("passing", batches, measure.measurement, restore)
+            return [np.array([sums.sequences, sums.tokens]), *sums.arrays().values()]
 
         yield run
 
 
-def assert_same(found, expected):
-    assert len(found) == len(expected) > 2
-    for one, other in zip(found, expected, strict=True):
-        assert one.dtype == other.dtype
-        assert one.tobytes() == other.tobytes()
+def assert_same(arrays, expected):
+    assert len(arrays) == len(expected) > 2
+    for ours, theirs in zip(arrays, expected, strict=True):
+        assert ours.dtype == theirs.dtype
+        assert ours.tobytes() == theirs.tobytes()
 
 
 class Stopping(SilentProgress):
@@ -105,14 +97,14 @@ class Stopping(SilentProgress):
 
 def test_stopped_and_resumed(checkpoint, tmp_path):
     path = tmp_path / "state"
-    with a_census(checkpoint("bert"), 9) as run:
+    with open_census(checkpoint("bert")) as run:
         expected = run(State())
         for steps, done in ((3, 3), (2, 4), (1, 4)):  # the first step of a run that goes on is what is done
             with pytest.raises(KeyboardInterrupt):
                 run(State(path, KEY), Stopping(steps))
             assert done_of(path) == done
         assert_same(run(State(path, KEY)), expected)
-    assert held(tmp_path) == ["state"]
+    assert list_names(tmp_path) == ["state"]
 
 
 # Signals and threads
@@ -131,17 +123,7 @@ def test_sigterm(checkpoint, tmp_path):
     def ignore(*_):
         pytest.fail("the signal came when the run was over")
 
-    architecture, statistics = inspect(checkpoint("bert")), census_statistics("entropy")
-    with tokenise(checkpoint("bert"), sentences(30), CorpusOptions(batch_tokens=24)) as corpus:
-
-        def run(state, progress=None):
-            given = ("passing", corpus.batches)
-            with (
-                state.save_on_exit(),
-                open_evaluator(checkpoint("bert"), architecture, statistics) as measure,
-            ):
-                return a_run(state, progress).total(*given, measure.measurement, restored(statistics))
-
+    with open_census(checkpoint("bert")) as run:
         signal.signal(signal.SIGTERM, ignore)
         try:
             with pytest.raises(Terminated):
@@ -149,12 +131,11 @@ def test_sigterm(checkpoint, tmp_path):
             assert signal.getsignal(signal.SIGTERM) is ignore
             assert ignore not in handlers
             assert done_of(path) == 4
-            found = run(State(path, KEY))
+            arrays = run(State(path, KEY))
             assert signal.getsignal(signal.SIGTERM) is ignore
         finally:
             signal.signal(signal.SIGTERM, before)
-        expected = run(State())
-    assert_same(list(found.arrays().values()), list(expected.arrays().values()))
+        assert_same(arrays, run(State()))
 
 
 # Full disks
@@ -171,7 +152,7 @@ def test_disk_full(checkpoint, tmp_path, monkeypatch):
         file.write_bytes(content[: len(content) // 2])
         full()
 
-    with a_census(checkpoint("bert"), 9) as run:
+    with open_census(checkpoint("bert")) as run:
         expected = run(State())
         with pytest.raises(KeyboardInterrupt):
             run(State(path, KEY), Stopping(2))
@@ -181,7 +162,7 @@ def test_disk_full(checkpoint, tmp_path, monkeypatch):
             with pytest.warns(AttnprobeWarning, match=r"could not write .*state: No space left .*; the run"):
                 assert_same(run(State(path, KEY, every)), expected)
             assert path.read_bytes() == old
-            assert held(tmp_path) == ["state"]
+            assert list_names(tmp_path) == ["state"]
         monkeypatch.setattr(files, "_write_through", write_through)
         assert done_of(path) == 2
         assert_same(run(State(path, KEY)), expected)
@@ -205,19 +186,19 @@ def state(tmp_path):
 
 
 def test_round_trip(state):
-    found, content = State(state, KEY), state.read_bytes()
-    stage = found.stage("passing", STAGE)
+    loaded, content = State(state, KEY), state.read_bytes()
+    stage = loaded.stage("passing", STAGE)
     assert stage.done == 2
     assert {name: values.tolist() for name, values in stage.kept[1]().items()} == {
         "a": [0, 1, 2],
         "b": [[2.5]],
     }
     state.unlink()
-    found.write()  # nothing new: nothing is written
+    loaded.write()  # nothing new: nothing is written
     assert not state.exists()
     state.write_bytes(content)
     stage.mark_batch_done(lambda: {})
-    found.write()
+    loaded.write()
     assert State(state, KEY).stage("passing", STAGE).done == 3
 
 
@@ -298,7 +279,7 @@ def test_a_state_that_another_run_holds(tmp_path: Path):
         other.communicate()
     with state.save_on_exit():
         pass
-    assert held(tmp_path) == []
+    assert list_names(tmp_path) == []
 
 
 def test_a_state_that_cannot_be_written_is_refused_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

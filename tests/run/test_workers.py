@@ -20,7 +20,7 @@ ITEMS = 40
 
 def list_workers() -> list[str]:
     """Name the workers' threads that are alive."""
-    return [one.name for one in threading.enumerate() if one.name.startswith("attnprobe-worker")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("attnprobe-worker")]
 
 
 def slowly(seed: int, longest: float = 0.004) -> Any:

@@ -27,7 +27,7 @@ def column_most(block):
     return block.probabilities.mean(2).amax(-1)
 
 
-@statistic(unit="share", scope="layer", reduce=lambda found, layout: found / layout.queries.length)
+@statistic(unit="share", scope="layer", reduce=lambda values, layout: values / layout.queries.length)
 def confident(block):
     """Share of queries with a key above one half, counted block by block."""
     return (block.probabilities.amax(-1) > 0.5).sum(-1)
@@ -45,8 +45,8 @@ def test_a_function_of_a_block(own_maps):
         "column_most": [maps.mean(2).max(-1) for maps in by_text],
         "confident": [(maps.max(-1) > 0.5).mean(-1) for maps in by_text],
     }
-    for name, found in expected.items():
-        values = np.stack(found).reshape(len(TEXTS), -1)
+    for name, of_texts in expected.items():
+        values = np.stack(of_texts).reshape(len(TEXTS), -1)
         np.testing.assert_allclose(table[name], values.mean(0), atol=1e-6)
         np.testing.assert_allclose(table[f"{name}_se"], values.std(0, ddof=1) / np.sqrt(3), atol=1e-6)
 
@@ -55,9 +55,9 @@ def test_maps_are_put_together_from_blocks(monkeypatch):
     expected = attnprobe.census("demo", TEXTS, statistics=[column_most, confident])
     monkeypatch.setattr("attnprobe.model.reading.blocks.BLOCK_CPU", 1)
     monkeypatch.setattr("attnprobe.model.reading.blocks.LEAST_QUERIES", 3)
-    found = attnprobe.census("demo", TEXTS, statistics=[column_most, confident])
+    table = attnprobe.census("demo", TEXTS, statistics=[column_most, confident])
     for name in ("column_most", "column_most_se", "confident", "confident_se"):
-        np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
+        np.testing.assert_allclose(table[name], expected[name], atol=1e-6)
 
 
 @pytest.fixture
@@ -165,6 +165,7 @@ def test_what_is_wrong_is_said(function, options, says):
         ({"name": "<lambda>"}, "can't be called"),
         ({"scope": "galaxy"}, "choose from query, layer, map, model"),
         ({"needs": {"gold"}}, "needs 'gold'"),
+        ({"needs": {"scores"}, "weights": "norm"}, "can't be weighted by norm, as it reads scores"),
     ],
 )
 def test_refused_where_it_is_made(options, says):
@@ -189,6 +190,7 @@ def test_names_are_not_taken_twice():
         ("entropy", "must be a list of names"),
         ([], "empty list"),
         (["entropi"], "Did you mean entropy"),
+        (["previous_shuffled"], "no statistic 'previous_shuffled'"),
         (["jsd"], "not one number a head; see `distance`"),
         (["syntax"], "no 'syntax'; it is measured by attnprobe syntax"),
         (["special_excess"], "no 'special_excess'; it is measured by attnprobe roles"),
@@ -197,3 +199,8 @@ def test_names_are_not_taken_twice():
 def test_what_is_no_statistic_of_the_census(wanted, says):
     with pytest.raises(AttnprobeError, match=says):
         choose(wanted)
+
+
+def test_the_census_of_any_text():
+    shown = dict.fromkeys(statistic.family.name for statistic in choose(None))
+    assert list(shown) == ["entropy", "positional", "special", "rare", "distance"]

@@ -92,6 +92,7 @@ def test_an_error_has_its_measure(other):
         (table(ROWS, {"x": [1.0] * 4}, model="roberta"), "about bert, the other about roberta"),
         (table([*ROWS, (2, 0)], {"x": [1.0] * 5}), "not about the same rows: 1 of them"),
         (table([*ROWS, (0, 0)], {"x": [1.0] * 5}), "more than one row for some layer, head"),
+        (table(ROWS, {"entropy_other": [1.0] * 4, "entropy": [5.0] * 4}), "give another suffix"),
         (table([(0,)], {"x": [1.0]}, keys=("check",)), "no columns in common"),
         (table(ROWS, {"x": [1.0] * 4}, keys=("layer_a", "head_a")), "no columns in common"),
     ],

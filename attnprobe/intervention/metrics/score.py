@@ -304,3 +304,11 @@ def corpus_bleu(counts: Floats) -> Floats:
         brevity = np.minimum(0, 1 - reference / length)
     scored = (right > 0).any(-1) & (total > 0).all(-1)
     return np.where(scored, 100 * np.exp(np.where(scored, mean + brevity, 0.0)), 0.0)
+
+
+#: What builds each metric that is no mean over examples, by what is predicted; of one class, of how many.
+CLASS_METRICS = {"mcc": matthews, "f1": class_f1}
+LABEL_METRICS = {"f1_micro": f1_micro, "f1_macro": f1_macro}
+WORD_METRICS = {"accuracy": word_accuracy, "f1": entity_f1}
+NUMBER_METRICS = {"pearson": pearson, "spearman": spearman}
+TEXT_METRICS = {"bleu": bleu}

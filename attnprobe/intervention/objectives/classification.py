@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -129,10 +128,7 @@ class Classification(Prediction):
 
     def read_labels(self, corpus: Corpus) -> None:
         known = Classes(self.checkpoint)
-        self.builders = {
-            "mcc": partial(score.matthews, known.count),
-            "f1": partial(score.class_f1, known.count),
-        }
+        self.builders = {name: partial(build, known.count) for name, build in score.CLASS_METRICS.items()}
         self.gold = np.array([known.number(label) for label in list_labels(corpus)], np.int64)
         if len(np.unique(self.gold)) == 1:
             alike = known.spell(int(self.gold[0]))
@@ -159,7 +155,7 @@ class MultiLabel(Prediction):
 
     name = "multi-label"
     predicted = ("multi-label", "classification")
-    builders = MappingProxyType({"f1_micro": score.f1_micro, "f1_macro": score.f1_macro})
+    builders = score.LABEL_METRICS
     explains = "the mean over labels of |logit|, how far what is predicted is ahead of the opposite"
 
     def read_labels(self, corpus: Corpus) -> None:
@@ -202,7 +198,7 @@ class Regression(Prediction):
 
     name = "regression"
     predicted = ("regression",)
-    builders = MappingProxyType({"pearson": score.pearson, "spearman": score.spearman})
+    builders = score.NUMBER_METRICS
     explains = "the predicted number"
     positive = "A head of positive relevance raises this number, one of negative relevance lowers it."
 
@@ -239,7 +235,7 @@ class TokenClassification(Objective):
 
     name = "token-classification"
     head = task_heads.TOKEN_CLASSIFICATION
-    builders = MappingProxyType({"accuracy": score.word_accuracy, "f1": score.entity_f1})
+    builders = score.WORD_METRICS
     explains = "the mean over words of the logit of the predicted label less that of the runner-up"
 
     def read_labels(self, corpus: Corpus) -> None:

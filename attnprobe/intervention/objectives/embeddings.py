@@ -19,10 +19,10 @@ from attnprobe.errors import DataError, ModelError
 from attnprobe.intervention.metrics import ranking
 from attnprobe.intervention.metrics.score import (
     CLUSTER,
+    NUMBER_METRICS,
     Predictions,
     Values,
     mean_score,
-    pearson,
     spearman,
 )
 from attnprobe.intervention.objectives.objective import Answer, Objective, mean_by_example, upcast
@@ -229,7 +229,7 @@ class Similarity(Tuples):
 
     name = "similarity"
     noun = "pairs"
-    builders = MappingProxyType({"pearson": pearson, "spearman": partial(spearman, DECIMALS)})
+    builders = NUMBER_METRICS | {"spearman": partial(spearman, DECIMALS)}
     loss = "mse"
     width = 2
     by_example = (*Tuples.by_example, "targets")

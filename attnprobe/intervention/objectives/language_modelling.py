@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import get_ident
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.errors import ModelError
-from attnprobe.intervention.metrics.score import bleu, count_ngrams
+from attnprobe.intervention.metrics.score import TEXT_METRICS, count_ngrams
 from attnprobe.intervention.objectives.objective import (
     Answer,
     Objective,
@@ -137,7 +136,7 @@ class SequenceToSequence(Objective):
     head = SEQ2SEQ
     has_targets = True
     other_heads: ClassVar = {"sound": SPEECH}
-    builders = MappingProxyType({"bleu": bleu})
+    builders = TEXT_METRICS
     explains = "the mean over target tokens of the best logit less that of the runner-up"
 
     def read_labels(self, corpus: Corpus) -> None:

@@ -1,34 +1,12 @@
 """What each kind of table can be drawn as."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from itertools import chain
+from typing import TYPE_CHECKING, Literal
 
-#: What a table can be drawn as, in the order in which ``--kind`` lists them.
-PictureKind = Literal[
-    "atlas",
-    "roles",
-    "change",
-    "relations",
-    "settling",
-    "curves",
-    "lines",
-    "scatter",
-    "matrix",
-    "map",
-    "clustermap",
-    "heatmap",
-    "positions",
-    "depth",
-    "intervals",
-    "pairs",
-    "probes",
-    "groups",
-    "modality",
-    "alignments",
-]
-_OF_HEADS: tuple[PictureKind, ...] = ("atlas", "heatmap", "scatter", "depth")
+_OF_HEADS = ("atlas", "heatmap", "scatter", "depth")
 #: The pictures of each kind of table, where its numbers allow them; first what is drawn by default.
-PICTURES: Mapping[str, Sequence[PictureKind]] = {
+PICTURES: Mapping[str, Sequence[str]] = {
     "heads of groups": ("groups", "heatmap"),
     "groups": ("groups",),
     "correlations": ("intervals",),
@@ -52,3 +30,9 @@ PICTURES: Mapping[str, Sequence[PictureKind]] = {
     "pairs in layers": ("matrix",),
     "layers": ("depth",),
 }
+
+if TYPE_CHECKING:
+    PictureKind = str
+else:
+    #: What a table can be drawn as.
+    PictureKind = Literal[*dict.fromkeys(chain(*PICTURES.values()))]

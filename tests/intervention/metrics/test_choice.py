@@ -68,17 +68,17 @@ def test_labels_that_are_all_alike(scored: Any, kind: str, name: str):
     assert scored(kind, "mse" if kind == "regression" else "accuracy", [2, 2, 2])
 
 
-def test_entities(headed: Any, documents: Any, benched: Any, monkeypatch: pytest.MonkeyPatch):
+def test_entities(headed: Any, documents: Any, task_data: Any, monkeypatch: pytest.MonkeyPatch):
     checkpoint, kind = headed("bert", "token-classification"), "token-classification"
     nobody = [Document("a dog", label=Tagged(("a", "dog"), ("O", "O")))]
     with (
-        benched(checkpoint, nobody) as bench,
+        task_data(checkpoint, nobody) as data,
         pytest.raises(AttnprobeError, match="Not one entity is in the examples that are scored"),
     ):
-        build_metric("f1", bench, 0)
-    with benched(checkpoint, documents(kind)) as bench:
-        assert build_metric("f1", bench, 0).needs == ("entities",)
-        assert build_metric("accuracy", bench, 0).needs == ("words",)
+        build_metric("f1", data, 0)
+    with task_data(checkpoint, documents(kind)) as data:
+        assert build_metric("f1", data, 0).needs == ("entities",)
+        assert build_metric("accuracy", data, 0).needs == ("words",)
         monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
         with pytest.raises(AttnprobeError, match=r"f1 needs seqeval: pip install seqeval"):
-            build_metric("f1", bench, 0)
+            build_metric("f1", data, 0)

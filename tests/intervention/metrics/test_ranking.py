@@ -29,7 +29,7 @@ def test_as_trec_eval_has_it(levels: int):
     run = {f"q{q}": dict(zip(names, map(float, scores[q]), strict=True)) for q in range(queries)}
     for query in np.flatnonzero(itself):
         del run[f"q{query}"][names[5]]
-    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.10"}).evaluate(run)
+    whole = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.10"}).evaluate(run)
     # trec_eval looks for the first relevant passage as far as the run goes.
     tops = {
         query: dict(sorted(run[query].items(), key=lambda item: (item[1], item[0]), reverse=True)[:10])
@@ -38,6 +38,6 @@ def test_as_trec_eval_has_it(levels: int):
     first = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(tops)
     for name, theirs in CUT.items():
         ours = getattr(ranking, name)(ranks, row, grades[row, column].astype(float), queries)
-        expected = [(first if name == "mrr" else found)[f"q{q}"][theirs] for q in range(queries)]
+        expected = [(first if name == "mrr" else whole)[f"q{q}"][theirs] for q in range(queries)]
         np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-12)
         assert 0 < ours.mean() < 1

@@ -39,8 +39,10 @@ class Case:
 def compare(score: Score, ours: dict[str, Any], theirs: dict[str, Any]) -> SimpleNamespace:
     """Compare a score with that of the untouched model, as ablations do."""
     clusters = {CLUSTER: ours[CLUSTER]} if CLUSTER in ours else {}
-    found = ScoreDeltas.of(score, AblationRun({**theirs, **clusters}, [[ours]]))
-    return SimpleNamespace(delta=found.deltas.value.item(), error=found.deltas.error.item(), p=found.p.item())
+    compared = ScoreDeltas.of(score, AblationRun({**theirs, **clusters}, [[ours]]))
+    return SimpleNamespace(
+        delta=compared.deltas.value.item(), error=compared.deltas.error.item(), p=compared.p.item()
+    )
 
 
 def draw_words(draw: Draw, number: int) -> dict[str, Any]:
@@ -97,44 +99,36 @@ def draw_answers(draw: Draw, number: int) -> dict[str, Any]:
     return {"accuracy": draw.random(number) < np.random.default_rng(1).random(number)}
 
 
-def labels_f1(average: str) -> Callable[[dict[str, Any]], float]:
-    return lambda one: metrics.f1_score(one["label"], one["prediction"], average=average, zero_division=0)
+def of_labels(function: Callable[..., Any], **options: Any) -> Callable[[dict[str, Any]], float]:
+    """Make a reference of a function of right labels and predictions."""
+    return lambda drawn: function(drawn["label"], drawn["prediction"], **options)
 
 
+def count_f1(drawn: dict[str, Any]) -> float:
+    right, predicted, there = drawn["entities"].sum(0)
+    return 2 * right / (predicted + there)
+
+
+F1 = {"zero_division": 0}
 CASES = {
-    "words": Case(scores.word_accuracy(), draw_words, lambda one: np.divide(*one["words"].sum(0, float))),
-    "entities": Case(
-        scores.entity_f1(),
-        draw_entities,
-        lambda one: 2 * one["entities"][:, 0].sum() / one["entities"][:, 1:].sum(),
+    "words": Case(scores.word_accuracy(), draw_words, lambda drawn: np.divide(*drawn["words"].sum(0, float))),
+    "entities": Case(scores.entity_f1(), draw_entities, count_f1),
+    "f1_micro": Case(scores.f1_micro(), draw_labels, of_labels(metrics.f1_score, average="micro", **F1)),
+    "f1_macro": Case(scores.f1_macro(), draw_labels, of_labels(metrics.f1_score, average="macro", **F1)),
+    "f1 of two": Case(scores.class_f1(2), draw_classes(2), of_labels(metrics.f1_score, **F1)),
+    # Two of six classes never occur.
+    "f1 of four": Case(
+        scores.class_f1(6), draw_classes(4), of_labels(metrics.f1_score, average="macro", **F1)
     ),
-    "f1_micro": Case(scores.f1_micro(), draw_labels, labels_f1("micro")),
-    "f1_macro": Case(scores.f1_macro(), draw_labels, labels_f1("macro")),
-    "f1 of two": Case(scores.class_f1(2), draw_classes(2), labels_f1("binary")),
-    "f1 of four": Case(scores.class_f1(6), draw_classes(4), labels_f1("macro")),  # two never occur
-    "mcc of two": Case(
-        scores.matthews(2),
-        draw_classes(2),
-        lambda one: metrics.matthews_corrcoef(one["label"], one["prediction"]),
-    ),
-    "mcc of four": Case(
-        scores.matthews(6),
-        draw_classes(4),
-        lambda one: metrics.matthews_corrcoef(one["label"], one["prediction"]),
-    ),
-    "pearson": Case(
-        scores.pearson(), draw_numbers, lambda one: stats.pearsonr(one["label"], one["prediction"])[0]
-    ),
-    "spearman": Case(
-        scores.spearman(), draw_numbers, lambda one: stats.spearmanr(one["label"], one["prediction"])[0]
-    ),
+    "mcc of two": Case(scores.matthews(2), draw_classes(2), of_labels(metrics.matthews_corrcoef)),
+    "mcc of four": Case(scores.matthews(6), draw_classes(4), of_labels(metrics.matthews_corrcoef)),
+    "pearson": Case(scores.pearson(), draw_numbers, of_labels(lambda *pair: stats.pearsonr(*pair)[0])),
+    "spearman": Case(scores.spearman(), draw_numbers, of_labels(lambda *pair: stats.spearmanr(*pair)[0])),
     "bleu": Case(
-        scores.bleu(),
-        draw_texts,
-        lambda one: sacrebleu.corpus_bleu(*texts_of(one), force=True).score,
+        scores.bleu(), draw_texts, lambda drawn: sacrebleu.corpus_bleu(*texts_of(drawn), force=True).score
     ),
-    "loss": Case(LOSS, draw_losses, lambda one: one["loss"].mean()),
-    "accuracy": Case(ACCURACY, draw_answers, lambda one: one["accuracy"].mean()),
+    "loss": Case(LOSS, draw_losses, lambda drawn: drawn["loss"].mean()),
+    "accuracy": Case(ACCURACY, draw_answers, lambda drawn: drawn["accuracy"].mean()),
 }
 EVERY = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 EXCHANGED = [name for name in CASES if name not in {"loss", "spearman"}]
@@ -177,9 +171,9 @@ def test_errors(case: Case, clusters: Ints):
     named = {**ours, CLUSTER: clusters}
     np.testing.assert_allclose(case.score.pseudovalues(named), added, atol=1e-9)
     assert case.score.standard_error(named) == pytest.approx(error_over_documents(added, clusters))
-    found = compare(case.score, named, theirs)
-    assert found.delta == pytest.approx(case.expected(ours) - case.expected(theirs))
-    assert found.error == pytest.approx(error_over_documents(added - leave_out(case, theirs), clusters))
+    compared = compare(case.score, named, theirs)
+    assert compared.delta == pytest.approx(case.expected(ours) - case.expected(theirs))
+    assert compared.error == pytest.approx(error_over_documents(added - leave_out(case, theirs), clusters))
 
 
 @pytest.mark.parametrize("noise", [0.2, 1.0])
@@ -188,12 +182,12 @@ def test_ranks_that_stay(noise: float):
     draw, score = np.random.default_rng(0), scores.spearman()
     case, gold = CASES["spearman"], draw.normal(size=250)
     noises = noise, 1.15 * noise
-    ours, theirs = ({"label": gold, "prediction": gold + draw.normal(0, one, 250)} for one in noises)
+    ours, theirs = ({"label": gold, "prediction": gold + draw.normal(0, width, 250)} for width in noises)
     added, nobody = leave_out(case, ours), np.full(250, -1)
     assert score.standard_error(ours) == pytest.approx(error_over_documents(added, nobody), rel=0.15)
-    found = compare(score, ours, theirs)
+    compared = compare(score, ours, theirs)
     error = error_over_documents(added - leave_out(case, theirs), nobody)
-    assert found.error == pytest.approx(error, rel=0.06)
+    assert compared.error == pytest.approx(error, rel=0.06)
 
     def difference(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
         return stats.spearmanr(gold, first)[0] - stats.spearmanr(gold, second)[0]
@@ -203,7 +197,7 @@ def test_ranks_that_stay(noise: float):
         sides, difference, permutation_type="samples", vectorized=False, n_resamples=999, random_state=draw
     ).pvalue
     assert 0.02 < expected < 0.9
-    assert found.p == pytest.approx(expected, abs=0.05)
+    assert compared.p == pytest.approx(expected, abs=0.05)
 
 
 @pytest.mark.parametrize("name", EXCHANGED)
@@ -221,8 +215,7 @@ def test_p_of_exchanges(name: str, clusters: Ints):
         for side in (first, second):
             places = [np.flatnonzero(names == (d if d >= 0 else -1 - d)) + (d < 0) * number for d in side]
             rows.append(np.concatenate(places))
-        one, other = (case.score.score(keep(both, side)) for side in rows)
-        return one - other
+        return case.score.score(keep(both, rows[0])) - case.score.score(keep(both, rows[1]))
 
     places = np.arange(names.max() + 1.0)
     expected = stats.permutation_test(
@@ -237,21 +230,21 @@ def test_p_of_exchanges(name: str, clusters: Ints):
 def test_mcnemar(better: int, worse: int):
     theirs = np.array([0] * better + [1] * worse + [0, 1] * 9)
     ours = np.array([1] * better + [0] * worse + [0, 1] * 9)
-    found = compare(ACCURACY, {"accuracy": ours}, {"accuracy": theirs})
-    assert found.p == pytest.approx(stats.binomtest(worse, better + worse).pvalue)
+    compared = compare(ACCURACY, {"accuracy": ours}, {"accuracy": theirs})
+    assert compared.p == pytest.approx(stats.binomtest(worse, better + worse).pvalue)
 
 
 @pytest.mark.parametrize("clusters", [np.full(14, -1), DOCUMENTS], ids=["examples", "documents"])
 def test_student_s_t(clusters: Ints):
     ours, theirs = (draw_losses(np.random.default_rng(seed), 14) for seed in (2, 3))
-    found = compare(LOSS, {**ours, CLUSTER: clusters}, theirs)
+    compared = compare(LOSS, {**ours, CLUSTER: clusters}, theirs)
     delta = ours["loss"] - theirs["loss"]
     error = error_over_documents(delta, clusters)
     _, sizes = np.unique(np.where(clusters < 0, -1 - np.arange(14), clusters), return_counts=True)
     documents = 14**2 / np.square(sizes).sum()  # of unequal ones, as many as Kish counts
-    assert found.p == pytest.approx(2 * stats.t.sf(abs(delta.mean()) / error, documents - 1))
+    assert compared.p == pytest.approx(2 * stats.t.sf(abs(delta.mean()) / error, documents - 1))
     if (clusters < 0).all():
-        assert found.p == pytest.approx(stats.ttest_1samp(delta, 0).pvalue)
+        assert compared.p == pytest.approx(stats.ttest_1samp(delta, 0).pvalue)
 
 
 def test_differences_that_are_sure():
@@ -273,8 +266,10 @@ def test_what_is_flat_has_no_correlation(name: str):
     score, varied, flat = CASES[name].score, np.arange(4.0), np.full(4, 0.1)
     for predictions in ({"label": varied, "prediction": flat}, {"label": flat, "prediction": varied}):
         assert np.isnan(score.score(predictions))
-        found = compare(score, {"label": varied, "prediction": flat}, {"label": varied, "prediction": varied})
-        assert np.isnan([found.delta, found.p]).all()
+        compared = compare(
+            score, {"label": varied, "prediction": flat}, {"label": varied, "prediction": varied}
+        )
+        assert np.isnan([compared.delta, compared.p]).all()
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ TARGETS = ["the river", "a bird", "dog", "train stop", "late", "the stone house"
 
 def make_pairs(kind: str) -> list[dict[str, Any]]:
     """Make pairs with the answers of an objective; every other one has two of them."""
-    found: list[dict[str, Any]] = []
+    pairs: list[dict[str, Any]] = []
     for number, (clean, corrupted) in enumerate(SIDES):
         pair: dict[str, Any] = {"clean": clean, "corrupted": corrupted}
         if kind == "classification":
@@ -52,8 +52,8 @@ def make_pairs(kind: str) -> list[dict[str, Any]]:
             pair |= {"clean": texts[0], "corrupted": texts[1]}
         elif kind == "causal-lm":
             pair |= {"answer": "the", "other": "a" if number % 2 else None}
-        found.append(pair)
-    return found
+        pairs.append(pair)
+    return pairs
 
 
 @pytest.fixture(scope="session")
@@ -63,11 +63,11 @@ def pairs_of() -> Callable[[str], list[dict[str, Any]]]:
 
 
 @pytest.fixture(scope="session")
-def paired(sessions: Any) -> Callable[..., Any]:
-    """Set a checkpoint on pairs."""
+def paired_data(task_session: Any) -> Callable[..., Any]:
+    """Bind what is measured of a checkpoint to pairs."""
 
     @contextmanager
-    def bench(
+    def bind(
         checkpoint: Checkpoint,
         pairs: Sequence[Mapping[str, Any]],
         objective: str | None = None,
@@ -78,13 +78,13 @@ def paired(sessions: Any) -> Callable[..., Any]:
         documents = read_table(make_table("pairs", rows), Source("", contrasts=True))
         answered, documents = peek_answers(documents)
         options = CorpusOptions(batch_tokens=batch_tokens)
-        session = sessions(checkpoint, TaskOptions(objective=objective), options)
+        session = task_session(checkpoint, TaskOptions(objective=objective), options)
         model = session.choose(Gold.CLASS if answered else Gold.NONE)
         measure = choose_measure(model, answered=answered)
-        with bind_pairs(session, model, documents, measure, Run()) as found:
-            yield found
+        with bind_pairs(session, model, documents, measure, Run()) as data:
+            yield data
 
-    return bench
+    return bind
 
 
 @pytest.fixture(scope="session")
@@ -108,12 +108,12 @@ def patched_by_hand(hooked: Any) -> Callable[..., float]:
         def replace(number: int, given: Tensor) -> Tensor | None:
             if number != layer:
                 return None
-            found, width = given.clone(), given.shape[-1] // HEADS
+            patched, width = given.clone(), given.shape[-1] // HEADS
             rows = slice(None) if position is None else slice(position, position + 1)
             for head in heads:
                 columns = slice(head * width, (head + 1) * width)
-                found[:, rows, columns] = kept[number][:, rows, columns]
-            return found
+                patched[:, rows, columns] = kept[number][:, rows, columns]
+            return patched
 
         with torch.no_grad():
             with hooked(model, keep):

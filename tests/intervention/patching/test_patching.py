@@ -49,8 +49,8 @@ def read_by_hand(checkpoint: Any, kind: str, pair: dict[str, Any]) -> Callable[[
         return (p / (1 - p)).log()
 
     def token(word: str) -> int:
-        (found,) = tokenizer(word, add_special_tokens=False)["input_ids"]
-        return found
+        (number,) = tokenizer(word, add_special_tokens=False)["input_ids"]
+        return number
 
     def read(output: Any, inputs: Any) -> Tensor:
         logits, other = output.logits[0], pair["other"]
@@ -77,12 +77,11 @@ def read_by_hand(checkpoint: Any, kind: str, pair: dict[str, Any]) -> Callable[[
 
 def equally_long(checkpoint: Any, kind: str, pairs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Keep the pairs whose texts have equally many tokens."""
-    both = [
-        [inputs_by_hand(checkpoint, kind, pair[side], pair) for side in ("clean", "corrupted")]
-        for pair in pairs
-    ]
-    alike = [one["input_ids"].shape == other["input_ids"].shape for one, other in both]
-    return [pair for pair, same in zip(pairs, alike, strict=True) if same]
+
+    def count(pair: dict[str, Any], side: str) -> int:
+        return inputs_by_hand(checkpoint, kind, pair[side], pair)["input_ids"].shape[1]
+
+    return [pair for pair in pairs if count(pair, "clean") == count(pair, "corrupted")]
 
 
 @pytest.fixture
@@ -99,54 +98,54 @@ def by_hand(patched_by_hand: Any) -> Callable[..., float]:
 
 @pytest.mark.parametrize(("name", "kind"), MODELS)
 @pytest.mark.parametrize("noising", [False, True])
-def test_a_head_is_what_a_hook_by_hand_gives(headed, paired, pairs_of, by_hand, name, kind, noising):
+def test_a_head_is_what_a_hook_by_hand_gives(headed, paired_data, pairs_of, by_hand, name, kind, noising):
     checkpoint = headed(name, kind, double=True)
     pairs = equally_long(checkpoint, kind, pairs_of(kind))
-    with paired(checkpoint, pairs, kind) as bench:
-        found = measure_pairs(bench, PatchPlan(noising=noising))
-        layers, heads = bench.model.shape
-    assert found.effect.shape == (len(pairs), layers, heads)
+    with paired_data(checkpoint, pairs, kind) as data:
+        patched = measure_pairs(data, PatchPlan(noising=noising))
+        layers, heads = data.model.shape
+    assert patched.effect.shape == (len(pairs), layers, heads)
     assert {pairs[row]["other"] is None for row in range(3)} == {True, False}
     for row in range(3):
         pair = pairs[row]
         whole = by_hand(checkpoint, kind, pair, noising=noising)
-        assert found.base[row] == pytest.approx(whole, abs=1e-9)
+        assert patched.base[row] == pytest.approx(whole, abs=1e-9)
         other = by_hand(checkpoint, kind, pair, noising=not noising)
-        assert found.source[row] == pytest.approx(other, abs=1e-9)
+        assert patched.source[row] == pytest.approx(other, abs=1e-9)
         for layer in range(layers):
             for head in (0, heads - 1):
                 m = by_hand(checkpoint, kind, pair, noising=noising, layer=layer, heads=[head])
-                assert found.effect[row, layer, head] == pytest.approx(m - whole, abs=1e-6)
-    assert np.abs(found.effect).max() > 1e-3
+                assert patched.effect[row, layer, head] == pytest.approx(m - whole, abs=1e-6)
+    assert np.abs(patched.effect).max() > 1e-3
 
 
 @pytest.mark.parametrize(
     ("name", "kind"), [("bert", "classification"), ("gpt2", "causal-lm"), ("t5", "seq2seq")]
 )
-def test_each_position(headed, paired, pairs_of, by_hand, name, kind):
+def test_each_position(headed, paired_data, pairs_of, by_hand, name, kind):
     checkpoint = headed(name, kind, double=True)
     pairs = equally_long(checkpoint, kind, pairs_of(kind))
-    with paired(checkpoint, pairs, kind) as bench:
-        found, heads = measure_pairs(bench, PatchPlan(positions=True)), bench.model.shape[1]
+    with paired_data(checkpoint, pairs, kind) as data:
+        patched, heads = measure_pairs(data, PatchPlan(positions=True)), data.model.shape[1]
     for row, layer, head, position in ((0, 0, 1, 2), (1, 1, heads - 1, 1), (0, 2, 0, 0)):
         pair = pairs[row]
         whole = by_hand(checkpoint, kind, pair)
         m = by_hand(checkpoint, kind, pair, layer=layer, heads=[head], position=position)
-        assert found.effect[row, layer, head, position] == pytest.approx(m - whole, abs=1e-6)
+        assert patched.effect[row, layer, head, position] == pytest.approx(m - whole, abs=1e-6)
     lengths = [inputs_by_hand(checkpoint, kind, pair["clean"], pair)["input_ids"].shape[1] for pair in pairs]
-    there = np.isfinite(found.effect[:, 0, 0]).sum(-1)
+    there = np.isfinite(patched.effect[:, 0, 0]).sum(-1)
     assert there.tolist() == lengths
 
 
-def test_effects_that_are_0_by_construction_are_not_corrected_for(headed, paired):
+def test_effects_that_are_0_by_construction_are_not_corrected_for(headed, paired_data):
     """Of 3 pairs, before the first token that differs, nothing is tested, and Holm does not count it."""
     pairs = [
-        {"clean": f"the dog and the {one}", "corrupted": f"the dog and the {other}", "answer": "the"}
-        for one, other in (("cat", "bird"), ("house", "river"), ("train", "road"))
+        {"clean": f"the dog and the {clean}", "corrupted": f"the dog and the {corrupted}", "answer": "the"}
+        for clean, corrupted in (("cat", "bird"), ("house", "river"), ("train", "road"))
     ]
-    with paired(headed("gpt2", "causal-lm"), pairs) as bench:
+    with paired_data(headed("gpt2", "causal-lm"), pairs) as data:
         plan = PatchPlan(positions=True)
-        table = tabulate_patching(bench, plan, measure_pairs(bench, plan)).to_pandas()
+        table = tabulate_patching(data, plan, measure_pairs(data, plan)).to_pandas()
     tested = table["p"].notna()
     assert 0 < tested.sum() < len(table)
     assert (table["effect"][~tested] == 0).all()
@@ -154,18 +153,18 @@ def test_effects_that_are_0_by_construction_are_not_corrected_for(headed, paired
 
 
 @pytest.mark.parametrize(("name", "kind"), MODELS)
-def test_the_same_text_twice_does_nothing(headed, paired, pairs_of, name, kind):
+def test_the_same_text_twice_does_nothing(headed, paired_data, pairs_of, name, kind):
     pairs = [{**pair, "corrupted": pair["clean"]} for pair in pairs_of(kind)]
-    with paired(headed(name, kind), pairs, kind) as bench:
-        found = measure_pairs(bench, PatchPlan())
-    assert not found.effect.any()
-    assert not found.attribution.any()
-    assert not found.gap.any()
+    with paired_data(headed(name, kind), pairs, kind) as data:
+        patched = measure_pairs(data, PatchPlan())
+    assert not patched.effect.any()
+    assert not patched.attribution.any()
+    assert not patched.gap.any()
 
 
 @pytest.mark.parametrize(("name", "kind"), MODELS)
 @pytest.mark.parametrize("positions", [False, True])
-def test_the_attribution_is_the_first_order(headed, paired, pairs_of, name, kind, positions):
+def test_the_attribution_is_the_first_order(headed, paired_data, pairs_of, name, kind, positions):
     """Against finite differences of fourth order in o + e (other - o), in float64.
 
     Llama and T5 norm their states in float32, whatever their weights are. T5's activation has a
@@ -179,19 +178,19 @@ def test_the_attribution_is_the_first_order(headed, paired, pairs_of, name, kind
             if type(module).__name__ == "T5DenseActDense":
                 module.act = torch.nn.GELU()
     pairs = equally_long(checkpoint, kind, pairs_of(kind))[:2]
-    with paired(checkpoint, pairs, kind) as bench:
+    with paired_data(checkpoint, pairs, kind) as data:
         plan = PatchPlan(positions=positions)
-        found = measure_pairs(bench, plan)
+        patched = measure_pairs(data, plan)
         near, far = (
-            _patch_partly(bench, plan, e).effect - _patch_partly(bench, plan, -e).effect
+            _patch_partly(data, plan, e).effect - _patch_partly(data, plan, -e).effect
             for e in (step, 2 * step)
         )
     slopes = (8 * near - far) / (12 * step)
     assert np.nanmax(np.abs(slopes)) > 1e-2
-    np.testing.assert_allclose(found.attribution, slopes, atol=tolerance)
+    np.testing.assert_allclose(patched.attribution, slopes, atol=tolerance)
 
 
-def _patch_partly(bench: Any, plan: PatchPlan, share: float) -> Any:
+def _patch_partly(data: Any, plan: PatchPlan, share: float) -> Any:
     """Patch with a gate that is closed a little: o := (1 - e) o + e r."""
     with pytest.MonkeyPatch.context() as patch:
 
@@ -201,13 +200,13 @@ def _patch_partly(bench: Any, plan: PatchPlan, share: float) -> Any:
             gates.rows, gates.replacements = {layer: row}, {layer: other}
 
         patch.setattr(passes, "close_head", close)
-        return measure_pairs(bench, plan)
+        return measure_pairs(data, plan)
 
 
 # A planted head, and none
 
 
-def test_a_planted_head_is_found(headed, paired, pairs_of):
+def test_a_planted_head_is_found(headed, paired_data, pairs_of):
     """Of a layer of which one head alone reaches the stream, that head alone has effects."""
     checkpoint = headed("bert", "classification", double=True)
     model = copy.deepcopy(checkpoint.model)
@@ -219,12 +218,12 @@ def test_a_planted_head_is_found(headed, paired, pairs_of):
             if (layer, head) != planted:
                 dense.weight.data[:, head * width : (head + 1) * width] = 0
     pairs = [{**pair, "other": None} for pair in pairs_of("classification")]
-    with paired(replace(checkpoint, model=model), pairs) as bench:
-        found = measure_pairs(bench, PatchPlan())
-        fast = measure_pairs(bench, PatchPlan(), fast=True, top=1)
-    effects = np.abs(found.effect).mean(0)
+    with paired_data(replace(checkpoint, model=model), pairs) as data:
+        patched = measure_pairs(data, PatchPlan())
+        fast = measure_pairs(data, PatchPlan(), fast=True, top=1)
+    effects = np.abs(patched.effect).mean(0)
     assert np.unravel_index(effects.argmax(), effects.shape) == planted
     assert np.delete(effects.ravel(), 4 * planted[0] + planted[1]).max() < 1e-12 < effects[planted]
     assert np.argwhere(np.isfinite(fast.effect[0])).tolist() == [list(planted)]
-    np.testing.assert_array_equal(fast.effect[:, 1, 2], found.effect[:, 1, 2])
-    np.testing.assert_allclose(fast.attribution, found.attribution, atol=1e-12)
+    np.testing.assert_array_equal(fast.effect[:, 1, 2], patched.effect[:, 1, 2])
+    np.testing.assert_allclose(fast.attribution, patched.attribution, atol=1e-12)

@@ -57,25 +57,25 @@ def test_pairs_add_up_in_whatever_order():
         np.testing.assert_array_equal(restored.gap, [first.gap[1], second.gap[0], first.gap[0]])
 
 
-def test_the_table_tests_pairs_by_student_s_t(headed, paired, pairs_of):
+def test_the_table_tests_pairs_by_student_s_t(headed, paired_data, pairs_of):
     """Also the tokens that most pairs have at a position, more than half of them, are named."""
     pairs = pairs_of("classification")
     del pairs[3]  # of the others, half begin with "the"
-    with paired(headed("bert", "classification", double=True), pairs) as bench:
-        found = measure_pairs(bench, PatchPlan())
-        table = tabulate_patching(bench, PatchPlan(), found)
+    with paired_data(headed("bert", "classification", double=True), pairs) as data:
+        patched = measure_pairs(data, PatchPlan())
+        table = tabulate_patching(data, PatchPlan(), patched)
         plan = PatchPlan(positions=True)
-        by_position = tabulate_patching(bench, plan, measure_pairs(bench, plan))
-    effect = found.effect.reshape(len(found.effect), -1)
+        by_position = tabulate_patching(data, plan, measure_pairs(data, plan))
+    effect = patched.effect.reshape(len(patched.effect), -1)
     np.testing.assert_allclose(table["effect"], effect.mean(0))
     np.testing.assert_allclose(table["effect_se"], stats.sem(effect))
     tested = np.isfinite(table["p"])
     np.testing.assert_allclose(table["p"][tested], stats.ttest_1samp(effect, 0).pvalue[tested])
-    np.testing.assert_allclose(table["recovered"], effect.sum(0) / found.gap.sum())
+    np.testing.assert_allclose(table["recovered"], effect.sum(0) / patched.gap.sum())
     means = [float(number) for number in re.findall(r"(\S+) for (?:clean|corrupted)", table.notes[0])]
-    assert means == pytest.approx([found.source.mean(), found.base.mean()], rel=0.05)
+    assert means == pytest.approx([patched.source.mean(), patched.base.mean()], rel=0.05)
     frame = by_position.to_pandas()
-    tokens = [bench.model.checkpoint.tokenizer(pair["corrupted"]).tokens() for pair in pairs]
+    tokens = [data.model.checkpoint.tokenizer(pair["corrupted"]).tokens() for pair in pairs]
     for place, named in frame.groupby("position")["token"]:
         there = [row[place] for row in tokens if place < len(row)]
         usual = [token for token in there if 2 * there.count(token) > len(there)]

@@ -44,15 +44,15 @@ def test_against_weights_written_out():
     """1.353 more examples that lose as much as any, in the formulas of a weighted mean."""
     draw = np.random.default_rng(1)
     lost = draw.normal(0.2, 1, 30)
-    found = bound_of(LOSS, {"loss": lost}, {"loss": np.zeros(30)})
+    bound = bound_of(LOSS, {"loss": lost}, {"loss": np.zeros(30)})
     values, weights = np.append(lost, np.abs(lost).max()), np.append(np.ones(30), 1.353)
     mean, number = np.average(values, weights=weights), weights.sum()
     variance = weights @ (values - mean) ** 2 / (number - 1)
-    assert found == pytest.approx(mean + t.ppf(0.95, 29) * np.sqrt(variance / number))
+    assert bound == pytest.approx(mean + t.ppf(0.95, 29) * np.sqrt(variance / number))
     windows = bound_of(
         LOSS, {"loss": np.repeat(lost, 4)}, {"loss": np.zeros(120)}, np.repeat(np.arange(30), 4)
     )
-    assert windows == pytest.approx(found)
+    assert windows == pytest.approx(bound)
 
 
 @pytest.mark.parametrize("n", [2, 30, 100])
@@ -98,9 +98,9 @@ def test_a_score_that_every_change_moves():
     """A head of zeros changes no loss to the last bit; one example says nothing."""
     same = {"loss": np.array([0.3, 0.2])}
     assert bound_of(LOSS, same, same) == 0
-    one = {"loss": np.array([0.3])}
-    assert np.isnan(bound_of(LOSS, one, one))
-    assert np.isnan(bound_of(LOSS, {"loss": np.array([0.4])}, one))
+    single = {"loss": np.array([0.3])}
+    assert np.isnan(bound_of(LOSS, single, single))
+    assert np.isnan(bound_of(LOSS, {"loss": np.array([0.4])}, single))
 
 
 # Scores that are no means
@@ -114,7 +114,9 @@ def test_matthews_correlation():
         label = draw.integers(2, size=n)
         whole = np.where(draw.random(n) < 0.9, label, 1 - label)
         step = np.where(draw.random(n) < 0.05, 1 - whole, whole)
-        return [{"label": label.astype(float), "prediction": one.astype(float)} for one in (whole, step)]
+        return [
+            {"label": label.astype(float), "prediction": answers.astype(float)} for answers in (whole, step)
+        ]
 
     whole, step = sample(400_000)
     truth = metric.score(whole) - metric.score(step)
@@ -127,9 +129,9 @@ def test_matthews_correlation_unchanged_takes_the_largest_change_of_the_curve():
     whole = {"label": label, "prediction": label}
     last = {"label": label, "prediction": np.zeros(20)}
     metric = matthews(2)
-    found = bound_losses(metric, [whole, whole, last], whole, np.arange(20))
-    assert np.isnan(found[0])
-    assert 0 < found[1] < found[2]
+    bound = bound_losses(metric, [whole, whole, last], whole, np.arange(20))
+    assert np.isnan(bound[0])
+    assert 0 < bound[1] < bound[2]
     assert np.isnan(bound_losses(metric, [whole, whole], whole, np.arange(20))[1])
 
 
@@ -144,7 +146,7 @@ def test_a_margin_holds():
         luck = draw.random(n)
         base = (draw.random(n) < 0.9).astype(float)
         # A lost answer stays lost; gains come and go at one answer in fifty.
-        steps = [{"accuracy": np.where(luck < one / 0.9, 0, base) if one else base} for one in truth]
+        steps = [{"accuracy": np.where(luck < lost / 0.9, 0, base) if lost else base} for lost in truth]
         failing = ~(bound_losses(ACCURACY, steps, steps[0], np.arange(n))[1:] <= 0.02)
         chosen = int(failing.argmax()) if failing.any() else len(failing)
         beyond += truth[chosen] > 0.02

@@ -19,10 +19,8 @@ from attnprobe.intervention.pruning.curve import MaskedModel, prune_in_steps, wa
 from attnprobe.intervention.pruning.orders import mask_heads, order_at_random, plan_steps
 from attnprobe.intervention.pruning.writing import Saving
 from attnprobe.intervention.request import TaskOptions
-from attnprobe.intervention.task import TaskSession
 from attnprobe.intervention.trials import AblationRun
 from attnprobe.run.options import CorpusOptions
-from attnprobe.run.progress import SilentProgress
 from attnprobe.sums.documents import in_second_half
 from attnprobe.sums.inference import adjust
 
@@ -52,47 +50,39 @@ def scored(documents):
     return halves(documents)[0][1]
 
 
-def opened(documents, name="x"):
-    return OpenSource(iter(documents), name, {})
+@pytest.fixture
+def session(task_session, listener):
+    """Make a session of a checkpoint on texts, scored by its loss or another metric."""
 
+    def make(checkpoint, documents, metric="loss", seed=42):
+        task, options = TaskOptions(metric=metric, seed=seed), CorpusOptions(batch_tokens=40)
+        return task_session(checkpoint, task, options, documents, progress=listener)
 
-def make_session(checkpoint, documents, metric="loss", *, progress=None, seed=42):
-    options = CorpusOptions(batch_tokens=40)
-    task = TaskOptions(metric=metric, seed=seed)
-    return TaskSession(lambda *_: checkpoint, opened(documents), options, task, progress or SilentProgress())
+    return make
 
 
 @pytest.fixture
-def pruned(checkpoint):
+def prune(checkpoint, session):
     """Prune the tiny BERT classifier."""
 
-    def call(documents, criterion="gradient", rank_on=None, metric="loss", seed=42, said=None, **options):
-        progress = None if said is None else Listener(said)
+    def call(documents, criterion="gradient", rank_on=None, metric="loss", seed=42, **options):
         options = {"step": 0.25, "random_orders": 0} | options
-        session = make_session(checkpoint, documents, metric, progress=progress, seed=seed)
-        rank_source = None if rank_on is None else opened(rank_on, "ranked")
-        return prune_in_steps(session, Criterion.parse(criterion), rank_source, **options)
+        rank_source = None if rank_on is None else OpenSource(iter(rank_on), "ranked", {})
+        opened = session(checkpoint, documents, metric, seed)
+        return prune_in_steps(opened, Criterion.parse(criterion), rank_source, **options)
 
     return call
 
 
-class Listener(SilentProgress):
-    def __init__(self, said):
-        self.said = said
-
-    def say(self, sentence):
-        self.said.append(sentence)
-
-
 @pytest.fixture
-def by_hand(checkpoint, cut_by_hand, inputs_of):
-    """Give each text's logits with the first heads of an order cut out, and the right classes."""
+def by_hand(checkpoint, scale_heads, inputs_of):
+    """Compute each text's logits without the first heads of an order, and list the right classes."""
 
     def logits(documents, order, removed):
-        model = cut_by_hand(checkpoint.model, mask_heads(SHAPE, np.asarray(order), removed))
+        model = scale_heads(checkpoint.model, mask_heads(SHAPE, np.asarray(order), removed))
         with torch.no_grad():
-            found = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in documents]
-        return torch.stack(found), torch.tensor([text.label for text in documents])
+            rows = [model(**inputs_of(checkpoint.tokenizer, text)).logits[0] for text in documents]
+        return torch.stack(rows), torch.tensor([text.label for text in documents])
 
     return logits
 
@@ -118,108 +108,95 @@ def test_steps(heads, step, wanted):
     assert plan_steps(heads, step) == wanted
 
 
-class TestWalk:
-    """Within a margin: in tenths until one fails, then through its heads."""
+@pytest.mark.parametrize(("heads", "last", "within"), [(72, 30, 30), (72, 0, 0), (144, 99, 98)])
+def test_the_last_that_passes_is_reached_in_20_passes(monkeypatch, heads, last, within):
+    """In tenths until one fails, then head by head, or, of more than ten heads in a tenth, in parts."""
+    tried, draw = [], np.random.default_rng(0)
+    base = draw.random(200)
 
-    def walk(self, monkeypatch, heads, margin, curve, metric=LOSS):
-        """Walk an order of heads whose removal costs what ``curve`` says of their number."""
-        asked, draw = [], np.random.default_rng(0)
-        base = draw.random(200)
+    def run(data, masks, needs, name, untouched=None):
+        assert (untouched is None) == (not tried)
+        numbers = [int((~mask).sum()) for mask in masks]
+        tried.extend(numbers)
+        masked = [{"loss": base + float(number > last)} for number in numbers]
+        return AblationRun({"loss": base}, [masked])
 
-        def run(bench, cuts, needs, name, untouched=None):
-            assert (untouched is None) == (not asked)
-            outcomes = []
-            for cut in cuts:
-                asked.append(int((~cut).sum()))
-                outcomes.append({metric.name: base + curve(asked[-1])})
-            return AblationRun({metric.name: base}, [outcomes])
-
-        monkeypatch.setattr("attnprobe.intervention.pruning.curve.run_trials", run)
-        bench = SimpleNamespace(model=SimpleNamespace(shape=(heads, 1)), documents=np.arange(200))
-        order, model = draw.permutation(heads), MaskedModel(bench, metric)
-        numbers, within = walk_within(model, order, plan_steps(heads, 0.1), margin)
-        assert numbers == sorted({0, *asked})
-        assert len(asked) == len(set(asked))
-        return asked, within
-
-    @pytest.mark.parametrize(("heads", "last", "within"), [(72, 30, 30), (72, 0, 0), (144, 99, 98)])
-    def test_the_last_that_passes_in_20_passes(self, monkeypatch, heads, last, within):
-        """Head by head, or of a tenth with more than ten heads in parts of it."""
-        asked, found = self.walk(monkeypatch, heads, 0.5, lambda number: float(number > last))
-        assert found == within
-        assert 1 + len(asked) <= 20
+    monkeypatch.setattr("attnprobe.intervention.pruning.curve.run_trials", run)
+    data = SimpleNamespace(model=SimpleNamespace(shape=(heads, 1)), documents=np.arange(200))
+    model, order = MaskedModel(data, LOSS), draw.permutation(heads)
+    numbers, passed = walk_within(model, order, plan_steps(heads, 0.1), 0.5)
+    assert passed == within
+    assert numbers == sorted({0, *tried})
+    assert len(tried) == len(set(tried)) < 20
 
 
-def test_a_margin_has_one_curve_of_what_was_tried(pruned, texts, by_hand):
-    found = pruned(texts, margin=0.05)
-    table = found.table.to_pandas()
+def test_a_margin_has_one_curve_of_what_was_tried(prune, texts, by_hand):
+    pruned = prune(texts, margin=0.05)
+    table = pruned.table.to_pandas()
     assert table["heads_removed"].is_monotonic_increasing
     passing = table["bound"].to_numpy()[1:] <= 0.05
     within = table["heads_removed"].to_numpy()[1:][: int(np.argmin(passing))].max(initial=0)
-    assert found.within == within
+    assert pruned.within == within
     for number, score in zip(table["heads_removed"], table["score"], strict=True):
-        wanted = cross_entropy(*by_hand(scored(texts), found.order, number)).item()
+        wanted = cross_entropy(*by_hand(scored(texts), pruned.order, number)).item()
         assert score == pytest.approx(wanted, rel=1e-5)
 
 
-def test_how_long_it_takes_is_said(pruned, texts):
-    said = []
-    pruned(texts, margin=0.05, said=said)
-    assert any(
-        re.fullmatch(r"ranking takes about 3 passes, scoring at most \d+: some .* in all.", one)
-        for one in said
-    )
+def test_how_long_it_takes_is_told(prune, texts, listener):
+    prune(texts, margin=0.05)
+    line = re.compile(r"ranking takes about 3 passes, scoring at most \d+: some .* in all.")
+    assert any(map(line.fullmatch, listener.sentences))
 
 
-def test_layers_that_share_their_weights_are_refused(headed, documents):
-    session = make_session(headed("albert", "classification"), documents("classification"))
+def test_layers_that_share_their_weights_are_refused(headed, documents, session):
+    albert = session(headed("albert", "classification"), documents("classification"))
     with pytest.raises(AttnprobeError, match="Layers of albert share their weights"):
-        prune_in_steps(session, Criterion("gradient"), step=0.1, random_orders=0)
+        prune_in_steps(albert, Criterion("gradient"), step=0.1, random_orders=0)
 
 
 # Curves
 
 
 @pytest.mark.parametrize("criterion", ["gradient", "ablation"])
-def test_scores_are_those_of_models_without_the_heads(pruned, texts, by_hand, criterion):
-    found = pruned(texts, criterion)
-    assert sorted(found.order) == list(range(HEADS))
-    wanted = [by_hand(scored(texts), found.order, removed) for removed in QUARTERS]
+def test_scores_are_those_of_models_without_the_heads(prune, texts, by_hand, criterion):
+    pruned = prune(texts, criterion)
+    assert sorted(pruned.order) == list(range(HEADS))
+    wanted = [by_hand(scored(texts), pruned.order, removed) for removed in QUARTERS]
     np.testing.assert_allclose(
-        score_of(found.table), [cross_entropy(*pair).item() for pair in wanted], rtol=1e-5
+        score_of(pruned.table), [cross_entropy(*pair).item() for pair in wanted], rtol=1e-5
     )
     losses = [cross_entropy(*pair, reduction="none").numpy() for pair in wanted]
     errors = [loss.std(ddof=1) / len(loss) ** 0.5 for loss in losses]
-    np.testing.assert_allclose(score_of(found.table, "score_se"), errors, rtol=1e-4)
-    accurate = pruned(texts, criterion, metric="accuracy")
+    np.testing.assert_allclose(score_of(pruned.table, "score_se"), errors, rtol=1e-4)
+    accurate = prune(texts, criterion, metric="accuracy")
     if criterion != "ablation":  # whose order is by the metric
         shares = [(logits.argmax(-1) == right).float().mean() for logits, right in wanted]
         np.testing.assert_allclose(score_of(accurate.table), shares, rtol=1e-6)
 
 
-def ranked_by(checkpoint, documents, kind):
-    """Rank heads by the table that the other command writes of some texts."""
+def rank_heads(session, kind):
+    """Rank heads by the table that ``importance`` writes."""
     columns = {"gradient-normed": "importance_normalized", "fisher": "fisher", "lrp": "relevance_abs"}
     method = "lrp" if kind == "lrp" else "gradient"
-    values = run_importance(make_session(checkpoint, documents), method)[columns[kind]]
+    values = run_importance(session, method)[columns[kind]]
     return sorted(range(HEADS), key=lambda head: values[head])
 
 
 @pytest.mark.parametrize("kind", ["gradient-normed", "fisher", "lrp"])
-def test_orders_are_those_of_the_other_half(pruned, checkpoint, texts, kind):
+def test_orders_are_those_of_the_other_half(prune, session, checkpoint, texts, kind):
     (first, second), (_, numbers) = halves(texts)
-    found = pruned(texts, kind)
-    assert found.order.tolist() == ranked_by(checkpoint, first, kind)
-    assert found.order.tolist() != ranked_by(checkpoint, second, kind)
-    assert set(found.table["n"]) == {len(numbers)}
-    named = pruned(second, kind, rank_on=first)
-    assert named.order.tolist() == found.order.tolist()
-    np.testing.assert_allclose(score_of(named.table), score_of(found.table), rtol=1e-5)
+    pruned = prune(texts, kind)
+    assert pruned.order.tolist() == rank_heads(session(checkpoint, first), kind)
+    assert pruned.order.tolist() != rank_heads(session(checkpoint, second), kind)
+    assert set(pruned.table["n"]) == {len(numbers)}
+    named = prune(second, kind, rank_on=first)
+    assert named.order.tolist() == pruned.order.tolist()
+    np.testing.assert_allclose(score_of(named.table), score_of(pruned.table), rtol=1e-5)
 
 
-def test_random_orders_stand_beside(pruned, texts, by_hand):
-    found = pruned(texts, random_orders=3, seed=7)
-    table = found.table.to_pandas()
+def test_random_orders_stand_beside(prune, texts, by_hand):
+    pruned = prune(texts, random_orders=3, seed=7)
+    table = pruned.table.to_pandas()
     chance = table[table["criterion"] == "random"]
     assert chance["seed"].tolist() == [7] * 5 + [8] * 5 + [9] * 5
     assert chance["heads_removed"].tolist() == QUARTERS * 3
@@ -227,7 +204,7 @@ def test_random_orders_stand_beside(pruned, texts, by_hand):
         order = order_at_random(np.ones(SHAPE, bool), int(seed))
         wanted = [cross_entropy(*by_hand(scored(texts), order, removed)).item() for removed in QUARTERS]
         np.testing.assert_allclose(curve["score"], wanted, rtol=1e-5)
-    again = pruned(texts, random_orders=3, seed=7).table.to_pandas()
+    again = prune(texts, random_orders=3, seed=7).table.to_pandas()
     assert again.equals(table)
     ends = table[table["heads_removed"].isin([0, HEADS])].groupby("heads_removed")["score"]
     assert ends.nunique().tolist() == [1, 1]
@@ -241,40 +218,40 @@ def losses_of(by_hand, documents, order):
     return np.array([cross_entropy(*pair, reduction="none").tolist() for pair in logits])
 
 
-def test_differences_from_the_whole_model_are_paired(pruned, texts, by_hand):
+def test_differences_from_the_whole_model_are_paired(prune, texts, by_hand):
     """Of every order, against Student's t of the examples' own differences."""
-    found = pruned(texts, random_orders=2, seed=3)
-    orders = [found.order, *(order_at_random(np.ones(SHAPE, bool), seed) for seed in (3, 4))]
-    table = found.table.to_pandas()
+    pruned = prune(texts, random_orders=2, seed=3)
+    orders = [pruned.order, *(order_at_random(np.ones(SHAPE, bool), seed) for seed in (3, 4))]
+    table = pruned.table.to_pandas()
     for number, order in enumerate(orders):
         losses = losses_of(by_hand, scored(texts), order)
         rows = table.iloc[5 * number : 5 * number + 5]
         assert rows[["delta", "delta_se", "p", "p_adjusted"]].iloc[0].isna().all()
         for step in range(1, 5):
-            apart = losses[step] - losses[0]
+            lost = losses[step] - losses[0]
             row = rows.iloc[step]
-            assert row["delta"] == pytest.approx(apart.mean(), rel=1e-3)
-            assert row["delta_se"] == pytest.approx(apart.std(ddof=1) / len(apart) ** 0.5, rel=1e-3)
+            assert row["delta"] == pytest.approx(lost.mean(), rel=1e-3)
+            assert row["delta_se"] == pytest.approx(lost.std(ddof=1) / len(lost) ** 0.5, rel=1e-3)
             assert row["p"] == pytest.approx(ttest_rel(losses[step], losses[0]).pvalue, rel=1e-2)
         assert rows["p_adjusted"].iloc[1:].tolist() == pytest.approx(adjust(rows["p"].iloc[1:]).tolist())
 
 
-def test_differences_from_random_orders_are_paired(pruned, texts, by_hand):
-    found = pruned(texts, random_orders=2, seed=3)
-    orders = [found.order, *(order_at_random(np.ones(SHAPE, bool), seed) for seed in (3, 4))]
+def test_differences_from_random_orders_are_paired(prune, texts, by_hand):
+    pruned = prune(texts, random_orders=2, seed=3)
+    orders = [pruned.order, *(order_at_random(np.ones(SHAPE, bool), seed) for seed in (3, 4))]
     ours, *others = (losses_of(by_hand, scored(texts), order) for order in orders)
-    table = found.table.to_pandas()
+    table = pruned.table.to_pandas()
     names = ["delta_random", "delta_random_se", "p_random", "p_random_adjusted", "rank_among_random"]
     assert table.iloc[[0, 4, *range(5, 15)]][names].isna().all(axis=None)
     for step in range(1, 4):
-        apart = ours[step] - (others[0][step] + others[1][step]) / 2
+        lost = ours[step] - (others[0][step] + others[1][step]) / 2
         row = table.iloc[step]
-        assert row["delta_random"] == pytest.approx(apart.mean(), rel=1e-3)
+        assert row["delta_random"] == pytest.approx(lost.mean(), rel=1e-3)
         means = [other[step].mean() for other in others]
-        error = np.sqrt(np.var(means, ddof=1) * 1.5 + apart.var(ddof=1) / len(apart))
+        error = np.sqrt(np.var(means, ddof=1) * 1.5 + lost.var(ddof=1) / len(lost))
         assert row["delta_random_se"] == pytest.approx(error, rel=1e-3)
         within = min(means) <= ours[step].mean() <= max(means)
-        p = 1 if within else 2 * t.sf(abs(apart.mean()) / error, 1)
+        p = 1 if within else 2 * t.sf(abs(lost.mean()) / error, 1)
         assert row["p_random"] == pytest.approx(p, rel=1e-2)
         assert row["rank_among_random"] == 1 + sum(mean <= ours[step].mean() for mean in means)
     adjusted = table["p_random_adjusted"].iloc[1:4].tolist()
@@ -284,15 +261,15 @@ def test_differences_from_random_orders_are_paired(pruned, texts, by_hand):
 # Ranking again
 
 
-def test_reranked_ablation_is_greedy(pruned, texts, by_hand):
+def test_reranked_ablation_is_greedy(prune, texts, by_hand):
     """One head at a time: each is the one whose going moves the losses of the first half least."""
-    found = pruned(texts, "ablation", rerank=True, step=1 / HEADS)
+    pruned = prune(texts, "ablation", rerank=True, step=1 / HEADS)
     first, gone = halves(texts)[0][0], []
 
     def losses(order):
         return cross_entropy(*by_hand(first, np.array(order, int), len(order)), reduction="none").numpy()
 
-    for head in found.order[:2]:
+    for head in pruned.order[:2]:
         left = [other for other in range(HEADS) if other not in gone]
         moved = {other: np.abs(losses([*gone, other]) - losses(gone)).mean() for other in left}
         assert moved[head] == pytest.approx(min(moved.values()), abs=1e-6)
@@ -302,26 +279,25 @@ def test_reranked_ablation_is_greedy(pruned, texts, by_hand):
 # What can't be
 
 
-def test_one_text_can_not_rank_and_be_scored(pruned, texts, tmp_path):
+def test_one_text_can_not_rank_and_be_scored(prune, texts, tmp_path):
     with pytest.raises(AttnprobeError, match="ranked and scored"):
-        pruned(texts[:1])
-    found = pruned(texts[:1], rank_on=texts[1:])
-    assert set(found.table["n"]) == {1}
-    found = pruned(texts[:1], ranks_csv(tmp_path))
-    assert found.order.tolist() == list(range(HEADS))
+        prune(texts[:1])
+    pruned = prune(texts[:1], rank_on=texts[1:])
+    assert set(pruned.table["n"]) == {1}
+    pruned = prune(texts[:1], ranks_csv(tmp_path))
+    assert pruned.order.tolist() == list(range(HEADS))
 
 
 def ranks_csv(folder):
     path = folder / "heads.csv"
     rows = [f"{layer},{head},{layer * 4 + head}" for layer in range(3) for head in range(4)]
-    path.write_text("\n".join(["layer,head,worth", *rows]))
-    return f"{path}:worth"
+    path.write_text("\n".join(["layer,head,size", *rows]))
+    return f"{path}:size"
 
 
-def test_grouped_heads_are_written(headed, documents, tmp_path):
-    checkpoint = headed("llama", "causal-lm")
-    session = make_session(checkpoint, [text for text in documents("causal-lm") if len(text.text) > 5])
-    saving = Saving(tmp_path / "less", 0.25)
-    found = prune_in_steps(session, Criterion("gradient"), saving=saving, step=0.5, random_orders=0)
-    saving.write(found, replace(session, facts={"command": "prune"}))
+def test_grouped_heads_are_written(headed, documents, session, tmp_path):
+    texts = [text for text in documents("causal-lm") if len(text.text) > 5]
+    llama, saving = session(headed("llama", "causal-lm"), texts), Saving(tmp_path / "less", 0.25)
+    pruned = prune_in_steps(llama, Criterion("gradient"), saving=saving, step=0.5, random_orders=0)
+    saving.write(pruned, replace(llama, facts={"command": "prune"}))
     assert (tmp_path / "less" / "config.json").is_file()

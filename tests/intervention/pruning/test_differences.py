@@ -26,12 +26,12 @@ def test_one_more_random_order_is_rarely_significant(orders, spread, n):
 
     Without a spread, one order in six collapses.
     """
-    draw, found = np.random.default_rng(orders), []
+    draw, p = np.random.default_rng(orders), []
     for _ in range(400):
         base = draw.normal(size=n)
-        apart = draw.random(1 + orders) < 1 / 6 if spread is None else draw.normal(0, spread, 1 + orders)
-        steps = [base + one + draw.normal(0, 0.3, n) for one in apart]
+        shifts = draw.random(1 + orders) < 1 / 6 if spread is None else draw.normal(0, spread, 1 + orders)
+        steps = [base + shift + draw.normal(0, 0.3, n) for shift in shifts]
         ours, *others = ([{"loss": base}, {"loss": step}, {"loss": base}] for step in steps)
-        found.append(compare_with_random(LOSS, ours, others)[2, 1])
+        p.append(compare_with_random(LOSS, ours, others)[2, 1])
     # .05 and two of its errors; that the first alone of six collapses, or alone does not, has .067.
-    assert np.mean(np.array(found) < 0.05) <= (0.095 if (spread, orders) == (None, 5) else 0.075)
+    assert np.mean(np.array(p) < 0.05) <= (0.095 if (spread, orders) == (None, 5) else 0.075)

@@ -6,30 +6,19 @@ import pytest
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.pruning.criterion import Criterion
-from attnprobe.intervention.pruning.orders import (
-    mask_heads,
-    measure_importance,
-    order_by_importance,
-)
+from attnprobe.intervention.pruning.orders import mask_heads, measure_importance, order_by_importance
 from attnprobe.intervention.task import build_metric
 
 SHAPE = (3, 4)
 
 
 @pytest.fixture
-def bench(headed, documents, benched):
-    """Set the tiny BERT classifier on its texts."""
-    with benched(headed("bert", "classification"), documents("classification")) as found:
-        yield found
+def importance(headed, documents, task_data):
+    """Measure the importance of the heads of the tiny BERT for its loss."""
 
-
-@pytest.fixture
-def importance(bench):
-    """Measure the importance of heads for the loss."""
-
-    def measure(criterion, open_heads=None):
-        metric = build_metric("loss", bench, 42)
-        return measure_importance(criterion, bench, metric, open_heads)
+    def measure(criterion):
+        with task_data(headed("bert", "classification"), documents("classification")) as data:
+            return measure_importance(criterion, data, build_metric("loss", data, 42))
 
     return measure
 
@@ -71,7 +60,7 @@ def test_criteria_that_are_none(spec):
 
 def test_a_table_leaves_nothing_to_rank(heads_csv):
     Criterion.parse("fisher").check_measured("--rerank")
-    with pytest.raises(AttnprobeError, match=r"--rerank has nothing to rank, as heads.csv:worth is an order"):
+    with pytest.raises(AttnprobeError, match=r"--rerank has nothing to rank, as heads.csv:size is an order"):
         Criterion.parse(heads_csv(range(12))).check_measured("--rerank")
 
 
@@ -83,21 +72,21 @@ def test_the_least_important_goes_first_and_ties_go_by_place():
     assert order_by_importance(importance).tolist() == [4, 1, 3, 2, 0, 5]
 
 
-def test_cuts_close_the_first_heads_of_an_order():
+def test_masks_close_the_first_heads_of_an_order():
     order = np.array([5, 0, 11, *(n for n in range(12) if n not in {5, 0, 11})])
     assert mask_heads(SHAPE, order, 0).all()
     assert np.argwhere(~mask_heads(SHAPE, order, 3)).tolist() == [[0, 0], [1, 1], [2, 3]]
     assert not mask_heads(SHAPE, order, 12).any()
 
 
-# What heads are worth
+# Ablation
 
 
 def test_ablation_is_how_far_each_loss_moves(importance, losses):
     """Whichever way: a head that helps some texts and harms others moves them."""
     whole = losses(np.ones(SHAPE))
-    cuts = 1 - np.eye(12).reshape(-1, *SHAPE)
-    change = np.stack([losses(cut) - whole for cut in cuts], -1).reshape(-1, *SHAPE)
+    masks = 1 - np.eye(12).reshape(-1, *SHAPE)
+    change = np.stack([losses(mask) - whole for mask in masks], -1).reshape(-1, *SHAPE)
     moved = importance(Criterion("ablation"))
     np.testing.assert_allclose(moved, np.abs(change).mean(0), atol=2e-6)
     assert (moved > np.abs(change.mean(0)) + 1e-3).any()
@@ -112,10 +101,10 @@ def heads_csv(tmp_path):
 
     def write(values, rows=12, **more):
         places = {"layer": np.repeat(range(3), 4), "head": np.tile(range(4), 3)}
-        frame = pandas.DataFrame(places | {"worth": values} | more).head(rows)
+        frame = pandas.DataFrame(places | {"size": values} | more).head(rows)
         path = tmp_path / "heads.csv"
         frame.sample(frac=1, random_state=0).to_csv(path, index=False)
-        return f"{path}:worth"
+        return f"{path}:size"
 
     return write
 
@@ -133,7 +122,7 @@ def test_a_column_of_a_table(importance, heads_csv):
     [
         ({"values": range(12), "rows": 11}, "11 heads, which are not the 3 x 4 of bert"),
         ({"values": [np.nan, *range(11)]}, "undefined for some heads"),
-        ({"values": 1.0}, "the same worth"),
+        ({"values": 1.0}, "the same size"),
         ({"values": range(12), "model": "other"}, "heads.csv is about other, not about bert"),
         ({"values": "x"}, "no number"),
         ({"values": 1.0, "dataset": ["a", "b"] * 6}, "more than one table"),

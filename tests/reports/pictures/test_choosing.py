@@ -46,6 +46,7 @@ def test_two_tables_are_a_scatter():
         (lambda: [tables.best_heads()], {"measures": ["accuracy"]}, "leave --only out"),
         (lambda: [tables.of_heads("a"), tables.best_heads()], {}, "different kinds"),
         (lambda: [tables.of_heads("a")] * 3, {"kind": "scatter"}, "two tables at most"),
+        (lambda: [tables.of_heads("a_in", "a_out", "b")], {"kind": "scatter", "measures": ["b"]}, "is a$"),
         (lambda: [], {}, "needs a table"),
         (lambda: [tables.table("x", {"word": ["a"]}, score=[1.0])], {}, "can't be drawn"),
         (lambda: [tables.table("x", tables.named(0), score=[])], {}, "no rows"),

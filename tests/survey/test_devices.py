@@ -51,17 +51,17 @@ def test_layers_apart(first: str, elsewhere: str):
     maps = [torch.randn(BATCH, HEADS, LENGTH, LENGTH).softmax(-1) for _ in range(2)]
     queries, keys = (torch.randn(BATCH, HEADS, LENGTH, 3) for _ in range(2))
     where = ["cpu", elsewhere] if first == "cpu" else [elsewhere, "cpu"]
-    found = []
+    values = []
     for devices in (["cpu", "cpu"], where):
         recorder = Recorder(STATISTICS, [Kind.ENCODER] * 2, np.ones((2, HEADS), bool))
         recorder.begin(Batch({}, tokens(devices[1]), np.arange(BATCH), CORPUS))
         for layer, (device, rows) in enumerate(zip(devices, maps, strict=True)):
             seen = Observed(queries=queries.to(device), keys=keys.to(device))
             recorder(Piece(layer, 0, 0, LENGTH, rows.to(device), seen))
-        found.append(recorder.finish())
-    for name, cells in found[0].items():
+        values.append(recorder.finish())
+    for name, cells in values[0].items():
         assert torch.allclose(
-            torch.from_numpy(found[1][name]), torch.from_numpy(cells), atol=1e-5, equal_nan=True
+            torch.from_numpy(values[1][name]), torch.from_numpy(cells), atol=1e-5, equal_nan=True
         )
 
 

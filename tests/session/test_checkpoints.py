@@ -34,17 +34,17 @@ def test_epochs_and_steps_do_not_mix():
 
 
 def test_in_the_order_of_training():
-    found = list_run(["a/checkpoint-1000", "a/checkpoint-50"])
-    assert [(one.step, one.model, one.revision) for one in found] == [
+    run = list_run(["a/checkpoint-1000", "a/checkpoint-50"])
+    assert [(step.step, step.model, step.revision) for step in run] == [
         (50, "a/checkpoint-50", None),
         (1000, "a/checkpoint-1000", None),
     ]
-    found = list_run(["org/model"], ["step20", "step3"])
-    assert [(one.step, one.model, one.revision) for one in found] == [
+    run = list_run(["org/model"], ["step20", "step3"])
+    assert [(step.step, step.model, step.revision) for step in run] == [
         (3, "org/model", "step3"),
         (20, "org/model", "step20"),
     ]
-    assert [one.model for one in list_run(["last", "first"], steps=[9, 1])] == ["first", "last"]
+    assert [step.model for step in list_run(["last", "first"], steps=[9, 1])] == ["first", "last"]
 
 
 def test_patterns_match_folders_only(tmp_path, monkeypatch):
@@ -52,15 +52,15 @@ def test_patterns_match_folders_only(tmp_path, monkeypatch):
     for name in ("run/step-10", "run/step-9", "[a]-step-1"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "run" / "step-11").touch()
-    assert [one.model for one in list_run(["run/step-*"])] == ["run/step-9", "run/step-10"]
-    assert [one.model for one in list_run(["[a]-step-1", "run/step-9"])] == ["[a]-step-1", "run/step-9"]
+    assert [step.model for step in list_run(["run/step-*"])] == ["run/step-9", "run/step-10"]
+    assert [step.model for step in list_run(["[a]-step-1", "run/step-9"])] == ["[a]-step-1", "run/step-9"]
 
 
 def test_the_current_folder_has_a_name(tmp_path, monkeypatch):
     for name in ("step-3", "step-4"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "step-4")
-    assert [one.step for one in list_run([".", "../step-3"])] == [3, 4]
+    assert [step.step for step in list_run([".", "../step-3"])] == [3, 4]
 
 
 @pytest.mark.parametrize(("models", "revisions"), [([], None), (["org/model"], [])])
@@ -70,10 +70,10 @@ def test_no_checkpoint_at_all(models, revisions):
 
 
 @pytest.mark.parametrize(
-    ("given", "found"), [("0, 500,1000", [0, 500, 1000]), ([3, 4], [3, 4]), (range(2), [0, 1]), (None, None)]
+    ("given", "steps"), [("0, 500,1000", [0, 500, 1000]), ([3, 4], [3, 4]), (range(2), [0, 1]), (None, None)]
 )
-def test_given_steps(given, found):
-    assert parse_steps(given) == found
+def test_given_steps(given, steps):
+    assert parse_steps(given) == steps
 
 
 @pytest.mark.parametrize("given", ["0,x", "1.5", "", "-1", [1.5], [True], [-1], [None], "9" * 30, "²"])
