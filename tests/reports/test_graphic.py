@@ -8,7 +8,7 @@ import pytest
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.errors import AttnprobeError
-from attnprobe.reports.picture import render_png
+from attnprobe.reports.picture import convert_svg
 from attnprobe.reports.theme import THEMES, mix_colours
 from attnprobe.reports.view import graphic
 from attnprobe.reports.view.graphic import FAINTEST, HeadPicture, draw_all_heads, draw_lines, draw_map
@@ -130,4 +130,4 @@ def read_box(mark):
 def test_a_png_that_is_too_large_is_refused():
     svg = draw_map(HeadPicture("t", np.zeros((500, 500)), ["token"] * 500, ["token"] * 500), LIGHT)
     with pytest.raises(AttnprobeError, match="too large for a png"):
-        render_png(svg)
+        convert_svg(svg, "png")
