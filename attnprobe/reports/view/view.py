@@ -146,6 +146,7 @@ def write_page(
 
 
 def _pack_kind(maps: Maps) -> dict[str, Any]:
+    """Pack a kind of attention for ``view.js``: its layers, tokens and small maps."""
     sides = [maps.queries, maps.keys]
     framed = any(side.special.any() for side in sides) and not any(side.special.all() for side in sides)
     small = {}
