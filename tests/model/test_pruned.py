@@ -295,6 +295,11 @@ def pickle_weights(folder):
     (folder / "model.safetensors").unlink()
 
 
+def bring_code(folder):
+    edit_json(folder / "config.json", model_type="evil", auto_map={"AutoConfig": "evil.Evil"})
+    (folder / "evil.py").write_text("raise SystemExit('code of the folder ran')")
+
+
 class TestHostile:
     """Files that are not what they say."""
 
@@ -331,6 +336,7 @@ class TestHostile:
             (lambda f: edit_json(f / "config.json", architectures=["AutoModel"]), "config.json"),
             (lambda f: edit_json(f / "config.json", architectures=[3]), "config.json"),
             (pickle_weights, "no file named model.safetensors"),
+            (bring_code, "can't be loaded"),
             (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "is damaged"),
             # Shapes are compared before memory is taken for them.
             (
