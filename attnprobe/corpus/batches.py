@@ -13,14 +13,7 @@ from torch import Tensor
 
 from attnprobe.attention.layout import Grid, Layout
 from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures
-from attnprobe.corpus.batch import (
-    Batch,
-    BatchReader,
-    Groups,
-    TokenisedTexts,
-    name_clusters,
-    replace_repeated,
-)
+from attnprobe.corpus.batch import Batch, BatchReader, Groups, TokenisedTexts, name_clusters, replace_repeated
 from attnprobe.corpus.media import IMAGE, SOUND, Item, read_image, read_sound
 from attnprobe.sums.documents import name_documents
 

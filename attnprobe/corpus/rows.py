@@ -14,14 +14,7 @@ from attnprobe.corpus.cells import PEEK_ROWS, Row, Table, find_class_names, make
 from attnprobe.corpus.document import group_parts
 from attnprobe.corpus.schema import list_kept
 from attnprobe.corpus.source import Source
-from attnprobe.corpus.streams import (
-    LONGEST_LINE,
-    WHOLE,
-    decode_lines,
-    shorten,
-    split_blocks,
-    strip_ends,
-)
+from attnprobe.corpus.streams import LONGEST_LINE, WHOLE, decode_lines, shorten, split_blocks, strip_ends
 from attnprobe.errors import AttnprobeError, DataError
 
 # ---- cells between commas or tabs

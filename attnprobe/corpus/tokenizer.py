@@ -189,9 +189,7 @@ class Rarity:
 
 
 def rank_types(
-    counts: NDArray[np.int64],
-    special: frozenset[int],
-    frequencies: NDArray[np.float64] | None = None,
+    counts: NDArray[np.int64], special: frozenset[int], frequencies: NDArray[np.float64] | None = None
 ) -> Rarity:
     """Rank the token types of a corpus and mark the rare ones.
 

@@ -17,11 +17,7 @@ from attnprobe.model.folders import weights_error
 from attnprobe.model.locate import CheckpointFiles
 from attnprobe.model.private import list_tied_weights
 from attnprobe.model.pruning import find_class, read_pretrained
-from attnprobe.model.quantisation import (
-    describe_quantisation,
-    find_method,
-    unpack_model,
-)
+from attnprobe.model.quantisation import describe_quantisation, find_method, unpack_model
 from attnprobe.model.quirks import LONE_ENCODERS, MASKED_CLASSES, TRANSLATION_CLASSES
 from attnprobe.table.cells import clean
 

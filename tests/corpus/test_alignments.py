@@ -11,11 +11,11 @@ from attnprobe.errors import AttnprobeError
 
 
 def read(line, text="a bc  d", target="xy z", **how):
-    (found,) = align_documents([Document(text, label=target)], [line], "gold", "texts", **how)
+    (document,) = align_documents([Document(text, label=target)], [line], "gold", "texts", **how)
     spans = {"text": text, "target": target}
     return [
         (*(spans[end.where][end.start : end.stop] for end in (link.source, link.target)), link.label)
-        for link in found.annotation.links
+        for link in document.annotation.links
     ]
 
 
@@ -110,8 +110,8 @@ def test_the_same_from_files_tables_and_lists(files, saved):
         ([Document(text, label=target) for text, target in pairs], {}),
     ):
         for lines in (folder / "gold", gold):
-            found = attnprobe.links(model, texts, alignments=lines, **more, **how)
-            assert {name: list(one) for name, one in found.data.items() if name != "dataset"} == cells
+            result = attnprobe.links(model, texts, alignments=lines, **more, **how)
+            assert {name: list(one) for name, one in result.data.items() if name != "dataset"} == cells
     assert [one["name"] for one in table.provenance["dataset"]["sources"]] == ["t.en", "t.de", "gold"]
     accuracy = attnprobe.links(model, folder / "both", alignments=folder / "gold", min_links=1, by="head")
     counted = accuracy.to_pandas().query("attention == 'cross'").groupby("label").n.first().to_dict()

@@ -110,9 +110,9 @@ def test_words_are_the_tokens_of_their_characters(tokenizer, name, text, room):
     for number, window in enumerate(windows):
         here = range(number * room, (number + 1) * room)
         expected = {
-            (found[0] - here.start + len(frame.before), found[-1] + 1 - here.start + len(frame.before))
+            (tokens[0] - here.start + len(frame.before), tokens[-1] + 1 - here.start + len(frame.before))
             for word in words
-            if (found := covering(bare["offset_mapping"], word)) and found[0] in here and found[-1] in here
+            if (tokens := covering(bare["offset_mapping"], word)) and tokens[0] in here and tokens[-1] in here
         }
         assert [(word.start, word.stop) for word in window.annotation.words] == sorted(
             expected, key=lambda ends: ends[::-1]
@@ -132,7 +132,7 @@ def test_pairs_that_are_truncated(tokenizer, name, side, first, second, longest)
         words = find_words(first) + find_words(second, where="pair")
         links = tuple(Link(one, other, "") for one, other in zip(words, reversed(words), strict=True))
         reader = SequenceReader(fast, longest)
-        found = list(reader.read([Document(first, second, annotation=Annotation(words, links))]))
+        sequences = list(reader.read([Document(first, second, annotation=Annotation(words, links))]))
         cut = fast(first, second, truncation="longest_first", max_length=longest).sequence_ids(0)
     finally:
         fast.truncation_side = "right"
@@ -141,10 +141,10 @@ def test_pairs_that_are_truncated(tokenizer, name, side, first, second, longest)
     before = {
         word: [p for p in covering(offsets, word) if sides[p] == (word.where == "pair")] for word in words
     }
-    if not found:
+    if not sequences:
         assert set(cut) == {None}
         return
-    (sequence,) = found
+    (sequence,) = sequences
     left = []
     for part in (None, 0, 1):
         tokens = [place for place, one in enumerate(sides) if one == part]
@@ -199,13 +199,13 @@ def test_parts_of_speech_go_with_their_words(tokenizer, name, room):
     reader = SequenceReader(fast, room + len(fast("a")["input_ids"]) - 1)
     known = dict(zip([word.lower() for word in TEXT.split()], [*TAGS, ""], strict=True))
     sequences = list(reader.read([Document(TEXT, annotation=tagged(TEXT))]))
-    found = [
+    tagged_words = [
         (spelled(fast, sequence.ids, word), part)
         for sequence in sequences
         for word, part in zip(sequence.annotation.words, sequence.annotation.parts_of_speech, strict=True)
     ]
-    assert len(found) > 8
-    assert all(known[word] == part for word, part in found if "[unk]" not in word)
+    assert len(tagged_words) > 8
+    assert all(known[word] == part for word, part in tagged_words if "[unk]" not in word)
     with SequenceStore(len(fast)).extend(sequences) as store:
         assert [store.annotations(place)[0] for place in range(len(sequences))] == [
             sequence.annotation for sequence in sequences
@@ -224,9 +224,9 @@ def test_parts_of_speech_of_a_decoder(tokenizer):
     assert cross.key_parts_of_speech == encoder.parts_of_speech
 
     words = words_of("le chien", "target")
-    said = replace(tagged(TEXT), words=(*words_of(TEXT), *words))
-    said = replace(said, parts_of_speech={**said.parts_of_speech, words[1]: "NOUN"})
-    (sequence,) = SequenceReader(fast, 100).read([Document(TEXT, annotation=said)])
+    extended = replace(tagged(TEXT), words=(*words_of(TEXT), *words))
+    extended = replace(extended, parts_of_speech={**extended.parts_of_speech, words[1]: "NOUN"})
+    (sequence,) = SequenceReader(fast, 100).read([Document(TEXT, annotation=extended)])
     offsets = Alignment({"target": [(0, 2), (3, 8)]})
     decoder, cross = annotate_target(sequence.annotation, sequence.awaited, "le chien", offsets, 3)
     assert decoder.parts_of_speech == cross.parts_of_speech == ("", "NOUN")
@@ -250,8 +250,8 @@ class TestLinks:
         return lambda span: TokenSpan(span.start, span.stop) if span.start in places else None
 
     def test_all(self):
-        found = convert_link(self.LINK, self.there(0), self.there(2, 4, 6))
-        assert found == TokenLink(
+        tokens = convert_link(self.LINK, self.there(0), self.there(2, 4, 6))
+        assert tokens == TokenLink(
             TokenSpan(0, 1), TokenSpan(2, 3), "x", (TokenSpan(2, 3), TokenSpan(4, 5), TokenSpan(6, 7)),
             (TokenSpan(4, 5),), (("last", TokenSpan(6, 7)),),
         )  # fmt: skip

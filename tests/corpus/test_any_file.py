@@ -3,8 +3,6 @@
 import gzip
 import io
 import json
-from pathlib import Path
-from typing import Any
 
 import pyarrow
 import pytest
@@ -12,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from attnprobe.corpus.document import Document
 from attnprobe.corpus.open import FORMATS, read_documents
 from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
@@ -20,7 +17,7 @@ from attnprobe.errors import AttnprobeError
 SENTENCES = ["It's here.", 'She said "no", and left.', "café; naïve\u2028東京", "x"]
 
 
-def _parquet() -> bytes:
+def _parquet():
     sink = io.BytesIO()
     columns = {"text": SENTENCES * 5, "n": list(range(20)), "kind": ["a", None] * 10}
     parquet.write_table(pyarrow.table(columns), sink)
@@ -66,7 +63,6 @@ FRAGMENTS = [
     b"-DOCSTART-\n", b"word\t\n", b"[[1]]",
 ]  # fmt: skip
 CODES = ("utf-16", "latin-1")
-Mutation = tuple[float, float, bytes | str]
 #: From one share of the length to another, a stretch is encoded anew, or something takes its place.
 MUTATIONS = st.lists(
     st.tuples(st.floats(0, 1), st.floats(0, 1), st.sampled_from([b"", *CODES, *FRAGMENTS])),
@@ -76,7 +72,7 @@ MUTATIONS = st.lists(
 NONSENSE = st.one_of(st.binary(max_size=200), st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(b"".join))
 
 
-def mutated(raw: bytes, mutations: list[Mutation]) -> bytes:
+def mutated(raw, mutations):
     for *ends, new in mutations:
         start, stop = sorted(int(end * len(raw)) for end in ends)
         middle = raw[start:stop].decode("utf-8", "replace").encode(new, "replace") if new in CODES else new
@@ -85,67 +81,67 @@ def mutated(raw: bytes, mutations: list[Mutation]) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("any")
 
 
-def outcome(spec: str, **options: Any) -> tuple[list[Document], str]:
+def outcome(spec, **options):
     """Read all there is: the documents, and the sentence that ended them, or "".
 
     Whatever is raised but AttnprobeError fails the test that calls.
     """
-    documents, said = [], ""
+    documents, sentence = [], ""
     try:
         for document in read_documents(Source(spec, **options)):
             documents.append(document)
     except AttnprobeError as error:
-        said = str(error)
+        sentence = str(error)
         name = "standard input" if spec == "-" else spec
-        assert name in said
-        assert said.isprintable()  # no line break, and nothing that a terminal would obey
-        assert "Traceback" not in said
-        assert len(said) < len(name) + 700  # a sentence, not the file
-    assert documents or said
+        assert name in sentence
+        assert sentence.isprintable()  # no line break, and nothing that a terminal would obey
+        assert "Traceback" not in sentence
+        assert len(sentence) < len(name) + 700  # a sentence, not the file
+    assert documents or sentence
     for document in documents:
         assert document.text.strip()
         for words in (document.text, document.pair or ""):
             words.encode()
-    return documents, said
+    return documents, sentence
 
 
-def whole(folder: Path, extension: str, raw: bytes, column: str | None = None) -> None:
+def whole(folder, extension, raw, column=None):
     """Read bytes as a file, packed, and with a column asked for."""
     plain, packed = folder / f"any{extension}", folder / f"any{extension}.gz"
     plain.write_bytes(raw)
     packed.write_bytes(gzip.compress(raw, compresslevel=1))
-    documents, said = outcome(str(plain))
+    documents, sentence = outcome(str(plain))
     # Packing changes nothing but the name in the sentence.
-    assert outcome(str(packed)) == (documents, said.replace(str(plain), str(packed)))
+    assert outcome(str(packed)) == (documents, sentence.replace(str(plain), str(packed)))
     if column is not None:
         outcome(str(plain), text_column=column, label_column="n", pair_column="kind")
         outcome(str(plain), find_labels=True)
 
 
-def test_there_is_a_sound_file_of_every_format(folder: Path) -> None:
+def test_there_is_a_sound_file_of_every_format(folder):
     assert set(SOUND) == set(FORMATS)
     for extension, raw in SOUND.items():
         path = folder / f"sound{extension}"
         path.write_bytes(raw)
-        documents, said = outcome(str(path))
-        assert (len(documents) > 1, said) == (True, "")
+        documents, sentence = outcome(str(path))
+        assert (len(documents) > 1, sentence) == (True, "")
 
 
 @pytest.mark.parametrize("extension", READERS)
 @given(mutations=MUTATIONS, column=st.sampled_from([None, "text", "n", ""]))
 @settings(max_examples=20)
-def test_damaged_files(folder: Path, extension: str, mutations: list[Mutation], column: str | None) -> None:
+def test_damaged_files(folder, extension, mutations, column):
     whole(folder, extension, mutated(SOUND[extension], mutations), column)
 
 
 @pytest.mark.parametrize("extension", [*READERS, ""])
 @given(raw=NONSENSE, column=st.sampled_from([None, "text", "a", ""]))
 @settings(max_examples=10)
-def test_any_bytes(folder: Path, extension: str, raw: bytes, column: str | None) -> None:
+def test_any_bytes(folder, extension, raw, column):
     whole(folder, extension, raw, column)
 
 
@@ -162,9 +158,9 @@ GIANTS = {
 
 
 @pytest.mark.parametrize("name", GIANTS)
-def test_giant_lines(folder: Path, name: str) -> None:
+def test_giant_lines(folder, name):
     extension, raw = GIANTS[name]
     path = folder / f"giant{extension}"
     path.write_bytes(raw)
-    documents, said = outcome(str(path))
-    assert (documents, said != "") == ([], True)
+    documents, sentence = outcome(str(path))
+    assert (documents, sentence != "") == ([], True)

@@ -1,6 +1,5 @@
 """Batches of exactly equal length that cover the corpus once, read back from disk as it was."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.attention.kinds import Kind
 from attnprobe.attention.layout import Grid
@@ -27,19 +25,19 @@ class TestPlan:
     """Which sequences go together."""
 
     @given(lengths, st.integers(1, 300), st.none() | st.integers(1, 5000))
-    def test_covers_every_sequence_once(self, lengths: np.ndarray, budget: int, cells: int | None):
+    def test_covers_every_sequence_once(self, lengths, budget, cells):
         planned = plan_batches(lengths, budget, cells)
         assert sorted(np.concatenate(planned).tolist()) == list(range(len(lengths)))
 
     @given(lengths, st.integers(1, 300), st.none() | st.integers(1, 5000))
-    def test_equal_length_within_the_budget(self, lengths: np.ndarray, budget: int, cells: int | None):
+    def test_equal_length_within_the_budget(self, lengths, budget, cells):
         for batch in plan_batches(lengths, budget, cells):
             (length,) = set(lengths[batch].tolist())
             assert len(batch) == 1 or len(batch) * length <= budget
             assert cells is None or len(batch) == 1 or len(batch) * length**2 <= cells
 
     @given(lengths, st.integers(1, 300))
-    def test_order(self, lengths: np.ndarray, budget: int):
+    def test_order(self, lengths, budget):
         """The longest first; equals in the order of the corpus; the same each time."""
         order = np.concatenate(plan_batches(lengths, budget)).tolist()
         assert order == sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
@@ -56,11 +54,11 @@ class TestStore:
     )
 
     @pytest.fixture
-    def store(self) -> Iterator[SequenceStore]:
+    def store(self):
         with SequenceStore(10) as store:
             yield store.extend(self.SEQUENCES)
 
-    def test_the_file_is_gone_afterwards(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def test_the_file_is_gone_afterwards(self, tmp_path, monkeypatch):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
         store = SequenceStore(10)
         with pytest.raises(ZeroDivisionError), store.extend(self.SEQUENCES):
@@ -71,9 +69,7 @@ class TestStore:
 
 
 @pytest.fixture
-def tokenizer(
-    tiny: Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]],
-) -> PreTrainedTokenizerFast:
+def tokenizer(tiny):
     return tiny("bert")[1]
 
 
@@ -84,7 +80,7 @@ class TestFeatures:
     PAIR = ("a bird", ". stone")
 
     @pytest.fixture
-    def batches(self, tokenizer: PreTrainedTokenizerFast) -> Iterator[Callable[..., Batches]]:
+    def batches(self, tokenizer):
         with SequenceStore(len(tokenizer)) as store:
             store.extend(TokenSequence(tokenizer(text)["input_ids"]) for text in self.TEXTS)
             store.extend([TokenSequence(tokenizer(*self.PAIR)["input_ids"], second=4)])
@@ -94,17 +90,15 @@ class TestFeatures:
                 TokenisedTexts(store, kinds, rarity, content_only), budget=100
             )
 
-    def test_every_sequence_in_its_batch(
-        self, batches: Callable[..., Batches], tokenizer: PreTrainedTokenizerFast
-    ):
-        found = [tokenizer.decode(row) for batch in batches() for row in batch.ids]
-        assert sorted(found) == sorted(
+    def test_every_sequence_in_its_batch(self, batches, tokenizer):
+        texts = [tokenizer.decode(row) for batch in batches() for row in batch.ids]
+        assert sorted(texts) == sorted(
             tokenizer.decode(tokenizer(*args)["input_ids"])
             for args in [*((t,) for t in self.TEXTS), self.PAIR]
         )
         assert len(batches()) == len(list(batches())) == 4  # lengths 8, 7, 6 twice, and 4
 
-    def test_clusters_name_documents_of_several_sequences(self, tokenizer: PreTrainedTokenizerFast):
+    def test_clusters_name_documents_of_several_sequences(self, tokenizer):
         documents = [0, 1, 1, 2, 1]
         with SequenceStore(len(tokenizer)) as store:
             store.extend(TokenSequence([2, 7, 3], document=number, name=number + 5) for number in documents)
@@ -115,9 +109,7 @@ class TestFeatures:
             assert (cut.clusters == np.where(np.array(documents) == 1, cut.names, -1)).all()
 
     @pytest.mark.parametrize("content_only", [False, True])
-    def test_marks(
-        self, batches: Callable[..., Batches], tokenizer: PreTrainedTokenizerFast, content_only: bool
-    ):
+    def test_marks(self, batches, tokenizer, content_only):
         for batch in batches(content_only=content_only):
             for row, ids in enumerate(batch.ids):
                 tokens = batch.tokens.rows(row, row + 1)

@@ -1,12 +1,14 @@
-"""Which reader takes a file of coreference; GAP, whose rows become a question each."""
+"""Which reader takes a file of coreference; the rows of GAP; and the links and guesses of mentions."""
 
 import gzip
 import hashlib
 import io
+import random
 import sys
 
 import pytest
 
+from attnprobe.corpus.coreference import REACH, Mention, link_antecedent, link_mentions
 from attnprobe.corpus.document import Span
 from attnprobe.corpus.open import open_anything, read_coreference
 from attnprobe.corpus.source import STDIN, Source
@@ -134,3 +136,82 @@ def test_rows_that_do_not_fit(row):
 def test_other_tables(header):
     with pytest.raises(AttnprobeError, match=r"gap.tsv is no file of GAP"):
         read(header=header)
+
+
+def mention(start, entity, last="w", *, kind="nominal", head_word="", text=""):
+    return Mention(Span(start, start + 2), last, entity, kind, head_word, text)
+
+
+def test_rules_guess_by_kind_head_word_and_all_words():
+    """The nearest of each kind; of those before, the nearest that are spelled alike."""
+    draw, kinds = random.Random(6), ["pronoun", "proper", "nominal", "other"]
+    checked = 0
+    for _ in range(300):
+        mentions = [
+            mention(
+                3 * place,
+                draw.choice("ab"),
+                "x",
+                kind=draw.choice(kinds),
+                head_word=draw.choice(["H", "h", "k"]),
+                text=draw.choice(["the h", "THE h", "a h", "k"]),
+            )
+            for place in range(7)
+        ]
+        at = draw.randrange(1, 7)
+        source, others = mentions[at], [one for one in mentions if one is not mentions[at]]
+        link = link_antecedent(source, others, "")
+        if link is None:
+            continue
+        near = sorted(others, key=lambda one: (abs(one.head.start - source.head.start), one.head.start))
+        before = [one for one in near if one.head.start < source.head.start]
+        alike = [one for one in before if one.head_word.lower() == source.head_word.lower()]
+        whole = [one for one in before if one.text.lower() == source.text.lower()]
+        expected = {
+            "first": sorted(others, key=lambda one: one.head.start),
+            "same head word": alike,
+            "same string": whole or alike,
+            **{f"nearest {kind}": [one for one in near if one.kind == kind] for kind in kinds[:3]},
+        }
+        for rule, right in expected.items():
+            guesses = [span for name, span in link.guesses if name == rule]
+            assert guesses[:1] == [one.head for one in right[:1]], rule
+            checked += bool(right)
+    assert checked > 500
+
+
+def test_links_are_those_of_plain_rules():
+    draw = random.Random(5)
+    for _ in range(200):
+        count = draw.randrange(12)
+        mentions = [
+            mention(3 * draw.randrange(10), draw.choice("abc"), draw.choice(["x", "X", "y"]))
+            for _ in range(count)
+        ]
+        links, expected = link_mentions(mentions), []
+        for source in sorted(mentions, key=lambda source: source.head.start):
+            before = [other for other in mentions if other.head.start < source.head.start]
+            heads = sorted({other.head.start for other in before})
+            right = sorted({other.head.start for other in before if other.entity == source.entity})
+            if right and len(heads) > 1:
+                same = sorted({o.head.start for o in before if o.last.lower() == source.last.lower()})
+                expected.append((source.head.start, right[-1], right[:-1], heads, heads[-1], same))
+        seen = [
+            (
+                link.source.start,
+                link.target.start,
+                [span.start for span in link.also],
+                [span.start for span in link.candidates],
+                link.guesses[0][1].start,
+                [span.start for rule, span in link.guesses if rule == "same last word"],
+            )
+            for link in links
+        ]
+        assert sorted(seen) == sorted(expected)
+
+
+def test_an_antecedent_beyond_reach_is_left_out():
+    far = [mention(0, "far"), *(mention(3 * place, place) for place in range(1, REACH + 1))]
+    (link,) = link_mentions([*far[:-1], mention(3 * REACH, "far")])
+    assert len(link.candidates) == REACH
+    assert link_mentions([*far, mention(3 * REACH + 3, "far")]) == []

@@ -87,14 +87,7 @@ def test_a_document_with_nested_mentions_and_an_empty_node():
             # the keeper is the first whose mention ends in "lion"
             {"nearest": "him", "same last word": "keeper"},
         ),
-        (
-            "pronoun",
-            "That",
-            "They",
-            [],
-            ["keeper", "lion", "It", "him", "Lion", "They"],
-            {"nearest": "They"},
-        ),
+        ("pronoun", "That", "They", [], ["keeper", "lion", "It", "him", "Lion", "They"], {"nearest": "They"}),
     ]
     words = [document.text[word.start : word.stop] for word in document.annotation.words]
     assert words == document.text.replace(".", " .").replace(";", " ;").split()

@@ -60,8 +60,7 @@ def test_a_device_that_never_ends():
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["bomb.txt.gz", "bomb.parquet.gz", "bomb.txt.bz2", "bomb.csv.xz", "bomb.txt.zst"],
+    "name", ["bomb.txt.gz", "bomb.parquet.gz", "bomb.txt.bz2", "bomb.csv.xz", "bomb.txt.zst"]
 )
 def test_what_unpacks_beyond_all_proportion_is_given_up(tmp_path, monkeypatch, name):
     monkeypatch.setattr(packing, "FREELY", 1 << 16)

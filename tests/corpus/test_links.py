@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import random
 import sys
 import unicodedata
 from itertools import pairwise
@@ -16,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from attnprobe.corpus.coreference import REACH, Mention, link_antecedent, link_mentions
 from attnprobe.corpus.document import Annotation, Document, Link, Span
 from attnprobe.corpus.links import filter_links, find_words, read_linked_rows
 from attnprobe.corpus.open import open_anything, read_documents
@@ -61,8 +59,8 @@ def write(folder, rows, name="links.jsonl"):
 
 
 def read(tmp_path, row, **columns):
-    (found,) = read_documents(Source(write(tmp_path, [row]), annotated=True, **columns))
-    return found
+    (document,) = read_documents(Source(write(tmp_path, [row]), annotated=True, **columns))
+    return document
 
 
 class TestFiles:
@@ -83,10 +81,13 @@ class TestFiles:
     def test_a_treebank_on_standard_input(self, monkeypatch):
         rows = ["1\tthe\t_\t_\t_\t_\t2\tdet\t_\t_", "2\tdog\t_\t_\t_\t_\t0\t_\t_\t_"]
         for begin in ("", "\n# text = the dog\n"):
-            said = io.BytesIO((begin + "\n".join(rows) + "\n\n").encode())
-            monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=said))
-            (found,) = read_documents(Source("-", annotated=True))
-            assert (found.text, found.annotation.links) == ("the dog", (Link(Span(0, 3), Span(4, 7), "det"),))
+            stream = io.BytesIO((begin + "\n".join(rows) + "\n\n").encode())
+            monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+            (result,) = read_documents(Source("-", annotated=True))
+            assert (result.text, result.annotation.links) == (
+                "the dog",
+                (Link(Span(0, 3), Span(4, 7), "det"),),
+            )
 
     def test_without_links(self, tmp_path):
         with pytest.raises(AttnprobeError, match="holds no gold links"):
@@ -148,11 +149,11 @@ class TestInPython:
             Link(Span(0, 3), Span(4, 7), "det|possible"),
         ]
         for order in (links, links[::-1]):
-            (found,) = read_linked_rows([{"text": "the old dog", "links": order}])
-            assert {(one.target, one.label, frozenset(one.candidates)) for one in found.annotation.links} == {
-                (one.target, one.label, frozenset(one.candidates)) for one in expected
-            }
-            assert len(found.annotation.links) == 4
+            (result,) = read_linked_rows([{"text": "the old dog", "links": order}])
+            assert {
+                (one.target, one.label, frozenset(one.candidates)) for one in result.annotation.links
+            } == {(each.target, each.label, frozenset(each.candidates)) for each in expected}
+            assert len(result.annotation.links) == 4
         (again,) = read_linked_rows([Document("the old dog", annotation=Annotation((), (expected[0],) * 3))])
         assert again.annotation.links == (expected[0],)
 
@@ -167,17 +168,17 @@ class TestInPython:
                 }
             ]
         )
-        (found,) = read_linked_rows([{"text": "the old dog", "words": np.array([[0, 3]]), "links": links}])
-        assert found.annotation.words == (Span(0, 3),)
-        assert found.annotation.links == (Link(Span(0, 3), DOG, "", (Span(4, 7), DOG)),)
+        (result,) = read_linked_rows([{"text": "the old dog", "words": np.array([[0, 3]]), "links": links}])
+        assert result.annotation.words == (Span(0, 3),)
+        assert result.annotation.links == (Link(Span(0, 3), DOG, "", (Span(4, 7), DOG)),)
 
     def test_documents(self):
         """Words are found where nobody names any; those that are named stay."""
         link = Link(Span(0, 1, "target"), Span(8, 11), "x")
         bare = Document("the old dog", label="ab", annotation=Annotation((Span(0, 7),), (link,)), part_of="4")
-        (found,) = read_linked_rows([bare])
+        (result,) = read_linked_rows([bare])
         words = (Span(0, 7), Span(0, 1, "target"), Span(1, 2, "target"))
-        assert found == Document(
+        assert result == Document(
             "the old dog", label="ab", annotation=Annotation(words, (link,)), part_of="4"
         )
         plain = [Document("a dog"), Document("a dog", annotation=Annotation())]
@@ -221,17 +222,17 @@ ROWS = st.fixed_dictionaries(
 @given(ROWS)
 def test_whatever_a_row_holds(row):
     """It is read, and every span lies in its text; or it is told in one sentence."""
-    found, told = None, "text 0"
+    result, told = None, "text 0"
     try:
-        (found,) = read_linked_rows([row])
+        (result,) = read_linked_rows([row])
     except AttnprobeError as error:
         told = str(error)
     assert told.startswith("text 0")
     assert told.isprintable()
-    if found is not None and found.annotation is not None:
-        texts = {"text": found.text, "pair": found.pair, "target": found.label}
-        spans = [span for link in found.annotation.links for span in (link.source, link.target, *link.also)]
-        for span in (*found.annotation.words, *spans):
+    if result is not None and result.annotation is not None:
+        texts = {"text": result.text, "pair": result.pair, "target": result.label}
+        spans = [span for link in result.annotation.links for span in (link.source, link.target, *link.also)]
+        for span in (*result.annotation.words, *spans):
             assert texts[span.where][span.start : span.stop]
 
 
@@ -244,8 +245,8 @@ def document(*labels):
 
 
 def left(**how):
-    (found,) = filter_links([document(*LABELS)], "it", **how)
-    return [link.label for link in found.annotation.links]
+    (result,) = filter_links([document(*LABELS)], "it", **how)
+    return [link.label for link in result.annotation.links]
 
 
 def test_all_of_them():
@@ -258,85 +259,6 @@ def test_labels_that_are_not_there():
         left(labels=["noun"])
     with pytest.raises(AttnprobeError, match="it holds no links"):
         list(filter_links([document()], "it"))
-
-
-def mention(start, entity, last="w", *, kind="nominal", head_word="", text=""):
-    return Mention(Span(start, start + 2), last, entity, kind, head_word, text)
-
-
-def test_rules_guess_by_kind_head_word_and_all_words():
-    """The nearest of each kind; of those before, the nearest that are spelled alike."""
-    draw, kinds = random.Random(6), ["pronoun", "proper", "nominal", "other"]
-    checked = 0
-    for _ in range(300):
-        found = [
-            mention(
-                3 * place,
-                draw.choice("ab"),
-                "x",
-                kind=draw.choice(kinds),
-                head_word=draw.choice(["H", "h", "k"]),
-                text=draw.choice(["the h", "THE h", "a h", "k"]),
-            )
-            for place in range(7)
-        ]
-        at = draw.randrange(1, 7)
-        source, others = found[at], [one for one in found if one is not found[at]]
-        link = link_antecedent(source, others, "")
-        if link is None:
-            continue
-        near = sorted(others, key=lambda one: (abs(one.head.start - source.head.start), one.head.start))
-        before = [one for one in near if one.head.start < source.head.start]
-        alike = [one for one in before if one.head_word.lower() == source.head_word.lower()]
-        whole = [one for one in before if one.text.lower() == source.text.lower()]
-        expected = {
-            "first": sorted(others, key=lambda one: one.head.start),
-            "same head word": alike,
-            "same string": whole or alike,
-            **{f"nearest {kind}": [one for one in near if one.kind == kind] for kind in kinds[:3]},
-        }
-        for rule, some in expected.items():
-            guesses = [span for name, span in link.guesses if name == rule]
-            assert guesses[:1] == [one.head for one in some[:1]], rule
-            checked += bool(some)
-    assert checked > 500
-
-
-def test_links_are_those_of_plain_rules():
-    draw = random.Random(5)
-    for _ in range(200):
-        count = draw.randrange(12)
-        found = [
-            mention(3 * draw.randrange(10), draw.choice("abc"), draw.choice(["x", "X", "y"]))
-            for _ in range(count)
-        ]
-        links, expected = link_mentions(found), []
-        for one in sorted(found, key=lambda one: one.head.start):
-            before = [other for other in found if other.head.start < one.head.start]
-            heads = sorted({other.head.start for other in before})
-            right = sorted({other.head.start for other in before if other.entity == one.entity})
-            if right and len(heads) > 1:
-                same = sorted({o.head.start for o in before if o.last.lower() == one.last.lower()})
-                expected.append((one.head.start, right[-1], right[:-1], heads, heads[-1], same))
-        seen = [
-            (
-                link.source.start,
-                link.target.start,
-                [span.start for span in link.also],
-                [span.start for span in link.candidates],
-                link.guesses[0][1].start,
-                [span.start for rule, span in link.guesses if rule == "same last word"],
-            )
-            for link in links
-        ]
-        assert sorted(seen) == sorted(expected)
-
-
-def test_an_antecedent_beyond_reach_is_left_out():
-    far = [mention(0, "far"), *(mention(3 * place, place) for place in range(1, REACH + 1))]
-    (link,) = link_mentions([*far[:-1], mention(3 * REACH, "far")])
-    assert len(link.candidates) == REACH
-    assert link_mentions([*far, mention(3 * REACH + 3, "far")]) == []
 
 
 def spelled(text, *borders):
@@ -380,6 +302,6 @@ def test_every_letter_is_in_one_word(text, borders):
             assert place not in inside
     for border in borders:
         assert not any(word.start < border < word.stop for word in words)
-    for one, other in pairwise(words):  # letters that touch are parted by borders alone
-        if one.stop == other.start and text[one.stop - 1].isalpha() and text[one.stop].isalpha():
-            assert one.stop in borders
+    for each, other in pairwise(words):  # letters that touch are parted by borders alone
+        if each.stop == other.start and text[each.stop - 1].isalpha() and text[each.stop].isalpha():
+            assert each.stop in borders

@@ -2,28 +2,26 @@
 
 import gzip
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from attnprobe.corpus.document import Document, Pair, Query, Triplet
 from attnprobe.corpus.open import open_anything
-from attnprobe.corpus.source import OpenSource, Source
+from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
 from attnprobe.session.texts import open_texts
 
 
-def read(texts: Any, objective: str, labels: Any = None, **named: Any) -> list[Document]:
+def read(texts, objective, labels=None, **named):
     return [*open_texts(texts, {"objective": objective, **named}, labels, find_labels=True).documents]
 
 
-def write(path: Path, *lines: str) -> str:
+def write(path, *lines):
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return str(path)
 
 
-def test_pairs(tmp_path: Path):
+def test_pairs(tmp_path):
     path = write(
         tmp_path / "a.csv", "id,Sentence1,sentence2,score", "7,a dog,a cat,2.5", "8,a bird,,1", "9,a,b,"
     )
@@ -32,34 +30,34 @@ def test_pairs(tmp_path: Path):
     assert [type(one.label) for one in others] == [str, type(None)]  # left out later, and counted
 
 
-def test_triplets(tmp_path: Path):
+def test_triplets(tmp_path):
     path = write(tmp_path / "a.tsv", "negative\tanchor\tpositive", "no\ta\tyes")
     assert read(path, "triplet") == [Document("a", label=Triplet("yes", "no"))]
     path = write(tmp_path / "b.csv", "x,y,z,topic", "a,yes,no,t")
     named = {"text_column": "x", "text_pair_column": "y", "label_column": "z", "document_column": "topic"}
-    (found,) = read(path, "triplet", **named)
-    assert found.label == Triplet("yes", "no")
-    assert found.part_of is not None
+    (document,) = read(path, "triplet", **named)
+    assert document.label == Triplet("yes", "no")
+    assert document.part_of is not None
 
 
-def test_positives(tmp_path: Path):
+def test_positives(tmp_path):
     """Queries come once, then passages once; a query that is a passage has its name."""
     path = write(
         tmp_path / "a.csv", "question,answer,negative", "q,one,", "r,two,bad", "q,three,one", "two,one,bad"
     )
-    found = read(path, "retrieval")
-    names = {one.text: one.label.name for one in found}  # type: ignore[union-attr]
-    assert [(one.text, one.role) for one in found] == [
+    documents = read(path, "retrieval")
+    names = {one.text: one.label.name for one in documents}  # type: ignore[union-attr]
+    assert [(one.text, one.role) for one in documents] == [
         ("q", "query"), ("r", "query"), ("two", "query"),
         ("one", "document"), ("two", "document"), ("bad", "document"), ("three", "document"),
     ]  # fmt: skip
-    assert found[0].label == Query(names["q"], ((names["one"], 1), (names["three"], 1)))
-    assert found[4].label == Query(names["two"]) == Query(found[2].label.name)  # type: ignore[union-attr]
+    assert documents[0].label == Query(names["q"], ((names["one"], 1), (names["three"], 1)))
+    assert documents[4].label == Query(names["two"]) == Query(documents[2].label.name)  # type: ignore[union-attr]
     assert sorted(names.values()) == [names[text] for text in ("q", "one", "r", "two", "bad", "three")]
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """Write a folder as BEIR lays it out; the corpus is packed."""
     path = tmp_path / "beir"
     (path / "qrels").mkdir(parents=True)
@@ -76,11 +74,11 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def opened(folder: Path, **more: Any) -> OpenSource:
+def opened(folder, **more):
     return open_anything(Source(str(folder), find_labels=True, **more))
 
 
-def test_a_folder(folder: Path):
+def test_a_folder(folder):
     source = opened(folder)
     assert [*source.documents] == [
         Document("what is white?", label=Query("q1", (("d1", 2), ("3", 0))), role="query"),
@@ -98,7 +96,7 @@ def test_a_folder(folder: Path):
 
 
 @pytest.mark.parametrize(
-    ("file", "line", "said"),
+    ("file", "line", "reason"),
     [
         ("queries.jsonl", '{"text": "a"}', "line 1 of .*queries.jsonl has no _id"),
         ("queries.jsonl", '{"_id": "q1", "text": "a"}\n{"_id": "q1", "text": "b"}', "'q1' of a line above"),
@@ -110,13 +108,13 @@ def test_a_folder(folder: Path):
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\t1e9", "whole numbers up to 1,000"),
     ],
 )  # fmt: skip
-def test_a_broken_folder(folder: Path, file: str, line: str, said: str):
+def test_a_broken_folder(folder, file, line, reason):
     write(folder / file, line)
-    with pytest.raises(AttnprobeError, match=said):
+    with pytest.raises(AttnprobeError, match=reason):
         [*opened(folder).documents]
 
 
-def test_refusals(folder: Path):
+def test_refusals(folder):
     with pytest.raises(AttnprobeError, match="pass --split with one of dev, test"):
         opened(folder, split="train")
     with pytest.raises(AttnprobeError, match="holds queries and passages; leave out --text-column"):

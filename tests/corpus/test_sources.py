@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -24,9 +24,6 @@ from attnprobe.corpus.document import Document, Tagged
 from attnprobe.corpus.open import FORMATS, describe_source, open_split, read_documents
 from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
-
-Write = Callable[[str, bytes | str], str]
-Say = Callable[[bytes], None]
 
 #: The columns of a word behind its form, with nothing in them.
 BLANKS = "\t_" * 8
@@ -42,10 +39,10 @@ CONLLU = """# sent_id = 1
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Write:
+def write(tmp_path):
     """Write a file and give its path; one whose name says so is packed."""
 
-    def write_file(name: str, content: bytes | str) -> str:
+    def write_file(name, content):
         raw = content.encode() if isinstance(content, str) else content
         path = tmp_path / name
         path.write_bytes(PACK.get(path.suffix, bytes)(raw))
@@ -55,20 +52,20 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-def say(monkeypatch: pytest.MonkeyPatch) -> Say:
+def say(monkeypatch):
     """Put bytes on standard input."""
     return lambda raw: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(raw), encoding="ascii"))
 
 
-def read(spec: str, **options: Any) -> list[Document]:
+def read(spec, **options):
     return list(read_documents(Source(spec, **options)))
 
 
-def texts(spec: str, **options: Any) -> list[str]:
+def texts(spec, **options):
     return [document.text for document in read(spec, **options)]
 
 
-def parquet_bytes(columns: dict[str, Any]) -> bytes:
+def parquet_bytes(columns):
     sink = io.BytesIO()
     pq.write_table(pa.table(columns), sink)
     return sink.getvalue()
@@ -96,7 +93,7 @@ TWO_ROWS: dict[str, bytes | str] = {
 
 
 @pytest.mark.parametrize("extension", FORMATS)
-def test_every_format(write: Write, extension: str) -> None:
+def test_every_format(write, extension):
     """In the order of the file, as it is and packed, with any line ends and encoding; nothing is refused."""
     content = TWO_ROWS[extension]
     assert texts(write(f"data{extension}", content)) == ["one", "two, 2"]
@@ -113,7 +110,7 @@ def test_every_format(write: Write, extension: str) -> None:
 
 
 @pytest.mark.parametrize("packing", PACK)
-def test_a_packed_file(tmp_path: Path, packing: str) -> None:
+def test_a_packed_file(tmp_path, packing):
     path = tmp_path / f"data.txt{packing}"
     packed = PACK[packing](b"text\n" + hashlib.sha256(b"").hexdigest().encode() * 99)
     path.write_bytes(packed)
@@ -123,27 +120,27 @@ def test_a_packed_file(tmp_path: Path, packing: str) -> None:
         assert "is damaged" in refusal(str(path))
 
 
-def test_csv_quoting(write: Write) -> None:
+def test_csv_quoting(write):
     path = write("data.csv", 'id,text\r\n1,"She said ""no"",\r\nand left"\r\n2,it\'s 5" wide\r\n')
     assert texts(path) == ['She said "no",\r\nand left', "it's 5\" wide"]
 
 
-def test_txt_splits_at_line_feeds_alone(write: Write) -> None:
+def test_txt_splits_at_line_feeds_alone(write):
     odd = "a\u2028b\x0bc\x0cd\x85e\x1cf\rg"
     assert texts(write("data.txt", f"{odd}\r\n\n  \n\tnext \n")) == [odd, "\tnext "]
 
 
-def test_tsv_quotes_are_characters(write: Write) -> None:
+def test_tsv_quotes_are_characters(write):
     path = write("data.tsv", 'sentence\tlabel\n"You\'ll love it!\t1\n"a "" b"\t0\n')
     assert texts(path) == ["\"You'll love it!", '"a "" b"']
 
 
-def test_header_is_stripped_and_short_or_blank_rows_are_passed_over(write: Write) -> None:
+def test_header_is_stripped_and_short_or_blank_rows_are_passed_over(write):
     path = write("data.csv", "\nlabel , text \n\n1\n0,\n1,  \n0,one\n")
     assert read(path, label_column="label") == [Document("one", None, "0")]
 
 
-def test_a_blank_before_a_quote(write: Write) -> None:
+def test_a_blank_before_a_quote(write):
     """The blank is none of the text, nor is the quote; a cell without quotes stays as it is."""
     path = write("data.csv", '"id", "text", "label"\n1, "one, 1\nmore", "a"\n2,  "two ""2""", b\n')
     assert read(path, label_column="label") == [
@@ -155,7 +152,7 @@ def test_a_blank_before_a_quote(write: Write) -> None:
     assert "line 3 of" in refusal(write("broken.csv", 'id,text\n1, "a"\n2, "b" c\n'))
 
 
-def test_the_first_line_names_the_separator(write: Write) -> None:
+def test_the_first_line_names_the_separator(write):
     assert texts(write("a.csv", '"sep=|"\ntext|n\na, b|1\n')) == ["a, b"]
     assert texts(write("b.csv", 'SEP=,\ntext,n\n"a, b",1\n')) == ["a, b"]
     assert "line 4 of" in refusal(write("c.csv", "sep=,\ntext,n\na,1\nb,2,3\n"))
@@ -170,11 +167,11 @@ def test_the_first_line_names_the_separator(write: Write) -> None:
     ],
     ids=["strings", "object with one array", "array of strings in an object"],
 )
-def test_shapes_of_json(write: Write, content: str) -> None:
+def test_shapes_of_json(write, content):
     assert texts(write("data.json", content)) == ["one", "two"]
 
 
-def test_parquet_types(write: Write) -> None:
+def test_parquet_types(write):
     columns = {
         "when": pa.array([0, 1, 2], pa.timestamp("ns")),
         "nested": [[1], [2], [3]],
@@ -190,7 +187,7 @@ def test_parquet_types(write: Write) -> None:
     assert [document.label for document in read(path, text_column="body", label_column="good")] == [1, 0]
 
 
-def test_conllu_prefers_its_text_line(write: Write) -> None:
+def test_conllu_prefers_its_text_line(write):
     assert texts(write("data.conllu", CONLLU + CONLLU.replace("here", "there"))) == [
         "It's here.",
         "It's there.",
@@ -200,7 +197,7 @@ def test_conllu_prefers_its_text_line(write: Write) -> None:
 # ---- columns
 
 
-def test_the_only_column_of_strings_is_the_text(write: Write) -> None:
+def test_the_only_column_of_strings_is_the_text(write):
     csv_path = write("data.csv", "id,stars,review\n,4.5,good\n2,1e3,bad\n")
     assert texts(csv_path) == ["good", "bad"]
     assert texts(write("data.jsonl", '{"n": 1, "words": "one", "tags": ["a"]}')) == ["one"]
@@ -209,19 +206,19 @@ def test_the_only_column_of_strings_is_the_text(write: Write) -> None:
 @pytest.mark.parametrize(
     "content", ["title,body\na b,c d\n", "a,b\n1,2\n", "the,7.73\nto,7.43\n"], ids=["two", "none", "headless"]
 )
-def test_an_unclear_text_column_is_asked_for(write: Write, content: str) -> None:
+def test_an_unclear_text_column_is_asked_for(write, content):
     first, second = content.splitlines()[0].split(",")
     with pytest.raises(AttnprobeError, match=f"pass --text-column with one of '{first}', '{second}'"):
         read(write("data.csv", content))
 
 
-def test_pairs(write: Write) -> None:
+def test_pairs(write):
     path = write("data.tsv", "sentence1\tsentence2\na\tb\nc\t \n\td\n \t\n")
     assert read(path, pair_column="sentence2") == [Document("a", "b"), Document("c")]
     assert read(path) == [Document("a"), Document("c")]
 
 
-def test_labels_stay_as_the_file_spells_them(write: Write) -> None:
+def test_labels_stay_as_the_file_spells_them(write):
     spelled = write("data.csv", "text,y\na,01\nb,\nc,pos \n")
     assert [document.label for document in read(spelled, label_column="y")] == ["01", None, "pos "]
     rows = [1, 2.5, "x", None, True, float("nan"), ""]
@@ -234,7 +231,7 @@ def test_labels_stay_as_the_file_spells_them(write: Write) -> None:
 # ---- bad input
 
 
-def refusal(spec: str, **options: Any) -> str:
+def refusal(spec, **options):
     """Read a source that is to be refused; give the sentence, which no terminal obeys."""
     with pytest.raises(AttnprobeError) as caught:
         read(spec, **options)
@@ -274,18 +271,11 @@ def refusal(spec: str, **options: Any) -> str:
         ("a.parquet", parquet_bytes({"text": ["a"] * 99})[:-20], {}, "is damaged"),
         ("a.parquet", parquet_bytes({"text": ["a"]}), {"header": False}, "leave out --no-header"),
         ("a.txt", "one\n", {"split": "test"}, "leave out --split"),
-        (
-            "a.docx",
-            "one",
-            {},
-            r"\.docx; convert it to one of \.txt, \.conllu, \.csv, .*\.zst$",
-        ),
+        ("a.docx", "one", {}, r"\.docx; convert it to one of \.txt, \.conllu, \.csv, .*\.zst$"),
         ("a.csv", "text\none\n", {"annotated": True}, "no column 'links'"),
     ],
 )
-def test_broken_files(
-    write: Write, name: str, content: bytes | str, options: dict[str, Any], where: str
-) -> None:
+def test_broken_files(write, name, content, options, where):
     path = write(name, content)
     sentence = refusal(path, **options)
     assert re.search(where, sentence), sentence
@@ -295,7 +285,7 @@ def test_broken_files(
 # ---- columns by their numbers
 
 
-def tables(rows: list[tuple[Any, ...]]) -> dict[str, bytes | str]:
+def tables(rows):
     """Write rows in every format whose first row may name the columns."""
     spelled = [["" if cell is None else str(cell) for cell in row] for row in rows]
     lines = {mark: "".join(f"{mark.join(row)}\n" for row in spelled) for mark in ",;\t"}
@@ -312,7 +302,7 @@ HEADED = sorted(tables([]))
 
 @pytest.mark.parametrize("name", HEADED)
 @pytest.mark.parametrize("header", [(None, "review", "label"), ("a", "7", "8")])
-def test_a_number_names_a_column_below_its_header(write: Write, name: str, header: tuple[Any, ...]) -> None:
+def test_a_number_names_a_column_below_its_header(write, name, header):
     """Whatever stands in the header: pandas writes an empty cell above its index."""
     path = write(name, tables([header, (0, "one", "x"), (1, "two", "y")])[name])
     assert read(path, text_column="2", label_column="3") == [
@@ -322,12 +312,12 @@ def test_a_number_names_a_column_below_its_header(write: Write, name: str, heade
 
 
 @pytest.mark.parametrize("name", HEADED)
-def test_a_first_line_that_is_data(write: Write, name: str) -> None:
+def test_a_first_line_that_is_data(write, name):
     path = write(name, tables([("one", "u", 0), ("two", "v", 1)])[name])
     columns = {"text_column": "1", "pair_column": "2", "label_column": "3"}
-    found = read(path, **columns, header=False)
-    assert [(document.text, document.pair) for document in found] == [("one", "u"), ("two", "v")]
-    assert [float(cast(str, document.label)) for document in found] == [0, 1]
+    documents = read(path, **columns, header=False)
+    assert [(document.text, document.pair) for document in documents] == [("one", "u"), ("two", "v")]
+    assert [float(cast(str, document.label)) for document in documents] == [0, 1]
     assert describe_source(Source(path, header=False))["header"] is False
     assert len(read(path, **columns)) == 1
     assert "no column '4'" in refusal(path, text_column="4", header=False)
@@ -343,7 +333,7 @@ def test_a_first_line_that_is_data(write: Write, name: str) -> None:
         (("My export", None, 2024), "2019"),
     ],
 )
-def test_a_title_above_the_header(write: Write, name: str, title: tuple[Any, ...], last: str) -> None:
+def test_a_title_above_the_header(write, name, title, last):
     """It is no header, however many cells it has; without it the file is read."""
     table = [("review", "label", last), *[(f"text {n}", "ab"[n % 2], n) for n in range(9)]]
     path = write(f"with {name}", tables([title, *table])[name])
@@ -353,10 +343,10 @@ def test_a_title_above_the_header(write: Write, name: str, title: tuple[Any, ...
 
 
 @pytest.mark.parametrize("extension", [".jsonl", ".parquet"])
-def test_names_that_are_numbers(write: Write, extension: str) -> None:
+def test_names_that_are_numbers(write, extension):
     """Names that stand in the file are no data, and a name comes before a place; so does any an index."""
 
-    def table(**columns: list[Any]) -> str:
+    def table(**columns):
         rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         return write(f"data{extension}", parquet_bytes(columns) if extension == ".parquet" else lines)
@@ -368,7 +358,7 @@ def test_names_that_are_numbers(write: Write, extension: str) -> None:
     assert "--no-header" not in refusal(path)
 
 
-def test_one_column_is_no_title(write: Write) -> None:
+def test_one_column_is_no_title(write):
     assert texts(write("a.csv", "review,\none,\ntwo,\n"), text_column="1") == ["one", "two"]
     assert texts(write("b.csv", ",review\n0,one\n1,two\n"), text_column="2") == ["one", "two"]
     assert texts(write("c.csv", "review\none\ntwo\n")) == ["one", "two"]
@@ -377,16 +367,16 @@ def test_one_column_is_no_title(write: Write) -> None:
 # ---- folders
 
 
-def test_a_folder_of_text(tmp_path: Path) -> None:
+def test_a_folder_of_text(tmp_path):
     """In the order of names; the lines of a file are parts of one document."""
     files = {"b.txt": "three\n", "a/x.TXT": "one\n\ntwo\n", ".hidden/y.txt": "no", "c.md": "no"}
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
     (tmp_path / "d.txt.gz").write_bytes(gzip.compress(b"four\n"))
-    found = read(str(tmp_path))
-    assert [document.text for document in found] == ["one", "two", "three", "four"]
-    digests = [document.digest for document in found]
+    documents = read(str(tmp_path))
+    assert [document.text for document in documents] == ["one", "two", "three", "four"]
+    digests = [document.digest for document in documents]
     assert digests[0] == digests[1]
     assert len(set(digests)) == 3
     described = describe_source(Source(str(tmp_path)))
@@ -396,7 +386,7 @@ def test_a_folder_of_text(tmp_path: Path) -> None:
     assert "leave out --text-column" in refusal(str(tmp_path), text_column="text")
 
 
-def test_devices_and_pipes(tmp_path: Path) -> None:
+def test_devices_and_pipes(tmp_path):
     assert refusal("/dev/null").startswith("/dev/null holds no text")
     os.mkfifo(pipe := tmp_path / "pipe")
     threading.Thread(target=pipe.write_text, args=["one\ntwo\n"]).start()
@@ -407,12 +397,12 @@ def test_devices_and_pipes(tmp_path: Path) -> None:
 # ---- standard input
 
 
-def test_stdin_is_text_a_document_a_line(say: Say) -> None:
+def test_stdin_is_text_a_document_a_line(say):
     say("\ufeff\r\ncafé\r\n\n[1] \u2028two\n5\n".encode())
     assert texts("-") == ["café", "[1] \u2028two", "5"]
 
 
-def test_stdin_may_be_json_lines(say: Say) -> None:
+def test_stdin_may_be_json_lines(say):
     say(b'\n{"y": 1, "body": "one"}\n\n{"y": 0, "body": "two"}\n')
     assert read("-", label_column="y") == [Document("one", None, 1), Document("two", None, 0)]
 
@@ -427,7 +417,7 @@ def test_stdin_may_be_json_lines(say: Say) -> None:
         (b"a\0", "line 1 of standard input has NUL bytes"),
     ],
 )
-def test_bad_stdin(say: Say, raw: bytes, expected: str) -> None:
+def test_bad_stdin(say, raw, expected):
     say(raw)
     assert refusal("-").startswith(expected)
 
@@ -440,7 +430,7 @@ class FakeHub(ModuleType):
 
     __version__ = "4.1.0"
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__("datasets")
         self.calls: list[tuple[str, str | None, str | None]] = []
         self.splits: dict[str, list[str]] = {
@@ -448,7 +438,7 @@ class FakeHub(ModuleType):
             "org/odd": ["fold1", "fold2"],
         }
 
-    def load_dataset(self, spec: str, *, name: str | None, split: str | None, streaming: bool) -> object:
+    def load_dataset(self, spec, *, name, split, streaming):
         assert streaming
         self.calls.append((spec, name, split))
         if spec not in self.splits:
@@ -458,7 +448,7 @@ class FakeHub(ModuleType):
 
 
 @pytest.fixture
-def fake_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+def fake_hub(monkeypatch):
     open_split.cache_clear()
     fake = FakeHub()
     monkeypatch.setitem(sys.modules, "datasets", fake)
@@ -466,7 +456,7 @@ def fake_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     open_split.cache_clear()
 
 
-def test_hub_dataset(fake_hub: FakeHub) -> None:
+def test_hub_dataset(fake_hub):
     source = Source("org/set", split="train", config="en", label_column="label")
     assert list(read_documents(source)) == [Document("train en", None, 1)]
     assert describe_source(source)["split"] == "train"
@@ -474,7 +464,7 @@ def test_hub_dataset(fake_hub: FakeHub) -> None:
 
 
 @pytest.mark.usefixtures("fake_hub")
-def test_hub_refusals() -> None:
+def test_hub_refusals():
     assert "has no split test, validation or train; pass --split with one of ['fold1'" in refusal("org/odd")
     assert "org/set is not a file here and can't be read" in refusal("org/set", split="absent")
     unreachable = refusal("org/absent")
@@ -484,13 +474,13 @@ def test_hub_refusals() -> None:
     )
 
 
-def test_datasets_that_runs_scripts_is_refused(fake_hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_datasets_that_runs_scripts_is_refused(fake_hub, monkeypatch):
     monkeypatch.setattr(FakeHub, "__version__", "3.6.0")
     assert "without running a script that may come with it: pip install" in refusal("org/set")
     assert fake_hub.calls == []
 
 
-def test_readers_of_local_files_are_no_hub_ids(fake_hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_of_local_files_are_no_hub_ids(fake_hub, monkeypatch):
     """load_dataset("pandas") would unpickle what lies in the working folder."""
     packaged = ModuleType("datasets.packaged_modules")
     packaged.__path__ = []
@@ -505,7 +495,7 @@ def test_readers_of_local_files_are_no_hub_ids(fake_hub: FakeHub, monkeypatch: p
 # ---- the embedded text, and provenance
 
 
-def test_describing_a_file(write: Write) -> None:
+def test_describing_a_file(write):
     path = write("data.csv.gz", "text,n\none,1\n")
     raw = Path(path).read_bytes()
     described = describe_source(Source(path, text_column="text", label_column="n"))
@@ -524,23 +514,23 @@ class NamedRows(list[dict[str, Any]]):
     }
 
 
-def test_hub_names_labels_of_words(fake_hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_names_labels_of_words(fake_hub, monkeypatch):
     """Numbers in lists are named; that of a whole text stays a number, which models name themselves."""
     rows = NamedRows([{"tokens": ["Ada", "", "ran"], "ner_tags": [1, 0, 0], "label": 1}])
     monkeypatch.setattr(fake_hub, "load_dataset", lambda *_, **__: rows)
-    found = read("org/set", split="train", find_labels=True)
-    assert found == [Document("Ada ran", label=Tagged(("Ada", "ran"), ("B-PER", "O")))]
-    found = read("org/set", split="train", find_labels=True, label_column="label")
-    assert found == [Document("Ada ran", label=1)]
+    documents = read("org/set", split="train", find_labels=True)
+    assert documents == [Document("Ada ran", label=Tagged(("Ada", "ran"), ("B-PER", "O")))]
+    documents = read("org/set", split="train", find_labels=True, label_column="label")
+    assert documents == [Document("Ada ran", label=1)]
 
 
-def test_a_list_of_labels_that_is_not_one_for_each_word(write: Write) -> None:
+def test_a_list_of_labels_that_is_not_one_for_each_word(write):
     rows = '{"text": "a b c", "tokens": ["a", "b", "c"], "labels": ["x", "y"]}\n{"text": "d", "labels": []}\n'
-    found = read(write("data.jsonl", rows), find_labels=True)
-    assert found == [Document("a b c", label=("x", "y")), Document("d", label=())]
+    documents = read(write("data.jsonl", rows), find_labels=True)
+    assert documents == [Document("a b c", label=("x", "y")), Document("d", label=())]
 
 
-def test_words_that_do_not_count(write: Write) -> None:
+def test_words_that_do_not_count(write):
     rows = '{"words": ["a", "b"], "tags": ["X", -100]}\n{"words": ["c"], "tags": [-100]}\n{"words": ["d"]}\n'
-    found = read(write("data.jsonl", rows), find_labels=True)
-    assert found == [Document("a b", label=Tagged(("a", "b"), ("X", None))), Document("c"), Document("d")]
+    documents = read(write("data.jsonl", rows), find_labels=True)
+    assert documents == [Document("a b", label=Tagged(("a", "b"), ("X", None))), Document("c"), Document("d")]

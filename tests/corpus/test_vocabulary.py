@@ -1,37 +1,26 @@
 """What kind of token each id is, and which types are rare."""
 
 import gzip
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from attnprobe.corpus.tokenizer import (
-    Frame,
-    TokenKinds,
-    is_punctuation,
-    rank_types,
-    read_frequencies,
-)
+from attnprobe.corpus.tokenizer import Frame, TokenKinds, is_punctuation, rank_types, read_frequencies
 from attnprobe.errors import AttnprobeError
-
-Tokenizers = Callable[[str], PreTrainedTokenizerFast]
 
 
 @pytest.fixture(scope="session")
-def tokenizer(tiny: Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]) -> Tokenizers:
+def tokenizer(tiny):
     return lambda name: tiny(name)[1]
 
 
 @pytest.fixture
-def marked(tokenizer: Tokenizers) -> Callable[..., dict[str, list[str]]]:
+def marked(tokenizer):
     """Name the tokens of a text that are first, separators, punctuation."""
 
-    def ask(name: str, *text: str) -> dict[str, list[str]]:
+    def ask(name, *text):
         tiny = tokenizer(name)
         kinds = TokenKinds(tiny, Frame.of(tiny))
         ids = np.array([tiny(*text)["input_ids"]], np.int32)
@@ -47,24 +36,24 @@ def marked(tokenizer: Tokenizers) -> Callable[..., dict[str, list[str]]]:
     (",", True), ("?!", True), ("。", True), ("$", True), ("_", True),
     ("", False), ("a.", False), ("3", False), ("€", False), (". .", False), ("東", False),
 ])  # fmt: skip
-def test_is_punctuation(text: str, expected: bool):
+def test_is_punctuation(text, expected):
     assert is_punctuation(text) is expected
 
 
 class TestKinds:
     """First, separator, punctuation."""
 
-    def test_bert(self, marked: Callable[..., dict[str, list[str]]]):
-        found = marked("bert", "the dog's, [MASK] ... [UNK] 3 $", "(a bird!)")
-        assert found["first"] == ["[CLS]"]
-        assert found["separator"] == ["[SEP]", "[SEP]"]
-        assert found["punctuation"] == ["'", ",", ".", ".", ".", "$", "(", "!", ")"]
+    def test_bert(self, marked):
+        kinds = marked("bert", "the dog's, [MASK] ... [UNK] 3 $", "(a bird!)")
+        assert kinds["first"] == ["[CLS]"]
+        assert kinds["separator"] == ["[SEP]", "[SEP]"]
+        assert kinds["punctuation"] == ["'", ",", ".", ".", ".", "$", "(", "!", ")"]
 
     @pytest.mark.parametrize(("name", "framing"), [
         ("bert", {"[CLS]", "[SEP]", "[PAD]"}), ("roberta", {"<s>", "</s>", "<pad>"}),
         ("t5", {"</s>", "<pad>"}), ("bert-unframed", {"[CLS]", "[SEP]", "[PAD]"}),
     ])  # fmt: skip
-    def test_framing(self, tokenizer: Tokenizers, name: str, framing: set[str]):
+    def test_framing(self, tokenizer, name, framing):
         """Neither the mask nor the unknown token frames a text: they stand for words."""
         tiny = tokenizer(name)
         kinds = TokenKinds(tiny, Frame.of(tiny))
@@ -75,14 +64,12 @@ NOTHING = frozenset[int]()
 counted = st.lists(st.integers(0, 50), min_size=1, max_size=30).map(np.array)
 
 
-def rare(
-    counts: list[int], special: frozenset[int] = NOTHING, known: list[float] | None = None
-) -> list[float]:
+def rare(counts, special=NOTHING, known=None):
     given = None if known is None else np.array(known)
     return pytest.approx(rank_types(np.array(counts), special, given).rare.tolist(), abs=1e-6)
 
 
-def rank(counts: list[int], special: frozenset[int] = NOTHING, known: list[float] | None = None) -> list[int]:
+def rank(counts, special=NOTHING, known=None):
     given = None if known is None else np.array(known)
     return rank_types(np.array(counts), special, given).rank.tolist()
 
@@ -124,35 +111,33 @@ class TestRare:
         assert rare([10, 45, 45], known=[1, 9, 5]) == [1, 0, 0]
 
     @given(counted)
-    def test_a_tenth_of_the_occurrences_whatever_the_ties(self, counts: np.ndarray):
-        found = rank_types(counts, NOTHING)
-        assert counts @ found.rare == pytest.approx(counts.sum() / 10, rel=1e-5)
-        assert (np.diff(found.rare[np.argsort(found.order)]) >= 0).all()
+    def test_a_tenth_of_the_occurrences_whatever_the_ties(self, counts):
+        rarity = rank_types(counts, NOTHING)
+        assert counts @ rarity.rare == pytest.approx(counts.sum() / 10, rel=1e-5)
+        assert (np.diff(rarity.rare[np.argsort(rarity.order)]) >= 0).all()
 
 
 class TestFile:
     """Frequencies from a file."""
 
     @pytest.fixture
-    def read(
-        self, tmp_path: Path, tokenizer: Callable[[str], PreTrainedTokenizerFast]
-    ) -> Callable[..., dict[str, float]]:
-        def ask(content: str | bytes, model: str = "bert", name: str = "list.tsv") -> dict[str, float]:
+    def read(self, tmp_path, tokenizer):
+        def ask(content, model="bert", name="list.tsv"):
             raw = content.encode() if isinstance(content, str) else content
             path = tmp_path / name
             path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
             tiny = tokenizer(model)
-            found = read_frequencies(path, tiny, len(tiny))
-            return {tiny.convert_ids_to_tokens(int(i)): found[i] for i in np.flatnonzero(found)}
+            frequencies = read_frequencies(path, tiny, len(tiny))
+            return {tiny.convert_ids_to_tokens(int(i)): frequencies[i] for i in np.flatnonzero(frequencies)}
 
         return ask
 
-    def test_a_piece_is_not_the_word_that_is_spelled_alike(self, read: Callable[..., dict[str, float]]):
+    def test_a_piece_is_not_the_word_that_is_spelled_alike(self, read):
         """``s`` is a word of its own; ``##s`` has no frequency unless the file gives it."""
         assert read("s\t7\n") == {"s": 7}
 
     @pytest.mark.parametrize("line", ["dog", "dog\tmany", "dog\t-1", "dog\tnan", "dog\tinf", "\t5"])
-    def test_a_line_that_is_none(self, read: Callable[..., dict[str, float]], line: str):
+    def test_a_line_that_is_none(self, read, line):
         with pytest.raises(AttnprobeError, match=r"line 3: expected a token, a tab and a frequency"):
             read(f"the\t1\ncat\t2\n{line}\n")
 
@@ -161,8 +146,6 @@ class TestFile:
         (b"\xff\xfe\t1\n", "list.tsv", "is not UTF-16"),
         (b"\xff\t1\n", "list.tsv", "is not UTF-8"),
     ])  # fmt: skip
-    def test_the_wrong_file(
-        self, read: Callable[..., dict[str, float]], content: str | bytes, name: str, pattern: str
-    ):
+    def test_the_wrong_file(self, read, content, name, pattern):
         with pytest.raises(AttnprobeError, match=pattern):
             read(content, name=name)

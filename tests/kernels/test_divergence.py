@@ -17,11 +17,11 @@ def exact(p: Tensor) -> np.ndarray:
     """Compute (batch, pair, query) in float64: half the sum of both Kullback-Leibler divergences."""
     rows = p.double().numpy()
     rows = rows / rows.sum(-1, keepdims=True)
-    found = []
+    divergences = []
     for a, b in combinations(range(rows.shape[1]), 2):
         middle = (rows[:, a] + rows[:, b]) / 2
-        found.append((rel_entr(rows[:, a], middle) + rel_entr(rows[:, b], middle)).sum(-1) / 2)
-    return np.stack(found, 1)
+        divergences.append((rel_entr(rows[:, a], middle) + rel_entr(rows[:, b], middle)).sum(-1) / 2)
+    return np.stack(divergences, 1)
 
 
 def test_compiled_loop(rows: Tensor):
@@ -29,9 +29,9 @@ def test_compiled_loop(rows: Tensor):
 
 
 def test_torch_path(rows: Tensor):
-    found = pairwise_divergence(rows.double() / rows.double().sum(-1, keepdim=True))
-    assert found.dtype == torch.float64
-    np.testing.assert_allclose(found.numpy(), exact(rows), rtol=0, atol=1e-12)
+    divergence = pairwise_divergence(rows.double() / rows.double().sum(-1, keepdim=True))
+    assert divergence.dtype == torch.float64
+    np.testing.assert_allclose(divergence.numpy(), exact(rows), rtol=0, atol=1e-12)
 
 
 def test_small_differences_keep_their_digits():
@@ -40,9 +40,9 @@ def test_small_differences_keep_their_digits():
     for size, digits in ((1e-2, 1e-3), (1e-1, 1e-4)):
         other = rows * (1 + size * torch.rand(rows.shape))
         both = torch.cat([rows, other / other.sum(-1, keepdim=True)], 1)
-        found, expected = pairwise_divergence(both).double().mean(), exact(both).mean()
+        divergence, expected = pairwise_divergence(both).double().mean(), exact(both).mean()
         assert expected < 1e-3
-        assert abs(found.item() - expected) < max(digits * expected, 1e-8)
+        assert abs(divergence.item() - expected) < max(digits * expected, 1e-8)
 
 
 @pytest.mark.parametrize("precise", [False, True], ids=["compiled", "torch"])
@@ -51,11 +51,11 @@ def test_undefined_rows_stay_undefined(keys: int, sign: float, precise: bool):
     rows = torch.randn(2, 4, 3, keys, dtype=torch.float64 if precise else torch.float32).softmax(-1)
     clean = pairwise_divergence(rows)
     rows[1, 2, 0] = torch.tensor(float("nan")).copysign(torch.tensor(sign))
-    found = pairwise_divergence(rows)
-    hit = torch.zeros(found.shape, dtype=torch.bool)
+    divergence = pairwise_divergence(rows)
+    hit = torch.zeros(divergence.shape, dtype=torch.bool)
     hit[1, [pair for pair, both in enumerate(combinations(range(4), 2)) if 2 in both], 0] = True
-    assert torch.equal(found.isnan(), hit)
-    assert torch.equal(found[~hit], clean[~hit])
+    assert torch.equal(divergence.isnan(), hit)
+    assert torch.equal(divergence[~hit], clean[~hit])
 
 
 @pytest.mark.parametrize("numbered", [False, True])
@@ -64,9 +64,9 @@ def test_between_two_models_the_compiled_loop_and_torch_agree(numbered: bool):
     chance = torch.Generator().manual_seed(1)
     p = torch.randn(2, 3, 5, 7, generator=chance).softmax(-1)
     r = torch.randn(2, 3 if numbered else 2, 5, 7, generator=chance).softmax(-1)
-    found = divergence_between(p, r, numbered=numbered)
+    divergence = divergence_between(p, r, numbered=numbered)
     expected = divergence_between(p.double(), r.double(), numbered=numbered)
-    torch.testing.assert_close(found, expected.float(), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(divergence, expected.float(), rtol=1e-4, atol=1e-6)
     middle = (p[:, 1] + r[:, 1]).double() / 2
     ends = [torch.special.entr(one[:, 1].double()).sum(-1) for one in (p, r)]
     by_hand = torch.special.entr(middle).sum(-1) - sum(ends) / 2

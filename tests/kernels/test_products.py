@@ -40,15 +40,28 @@ def test_products(kind, seed, causal):
     given = torch.from_numpy(scores).to(kind).masked_fill(~torch.from_numpy(seen), float("-inf"))
     if seed:
         given = given.masked_fill(~torch.from_numpy(seen), torch.finfo(kind).min)
-    found = logit_products(given, torch.from_numpy(asks), torch.from_numpy(sinks)).numpy()
+    products = logit_products(given, torch.from_numpy(asks), torch.from_numpy(sinks)).numpy()
     x = centred(scores.astype(np.float64), seen) * asks[:, None, :, None]
-    np.testing.assert_allclose(found[:, 0], np.einsum("bgqk,bhqk->bgh", x, x), rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(products[:, 0], np.einsum("bgqk,bhqk->bgh", x, x), rtol=1e-5, atol=1e-4)
     for b, (rows, held) in enumerate(zip(x, sinks, strict=True)):
         at_sinks = rows[..., held]
         others = (seen & ~held).sum(-1).clip(1)
         rest = at_sinks.sum(-1)
         expected = np.einsum("gqk,hqk->gh", at_sinks, at_sinks) + np.einsum("gq,hq->gh", rest, rest / others)
-        np.testing.assert_allclose(found[b, 1], expected, rtol=1e-5, atol=1e-4)
+        np.testing.assert_allclose(products[b, 1], expected, rtol=1e-5, atol=1e-4)
+
+
+def test_the_null_is_the_mean_over_shuffles():
+    """Keys that are no sinks come in 20,000 random orders, drawn anew for every head and query."""
+    scores, _, asks, sinks = drawn(1, 2, 3, 6)
+    asks[:], sinks[0, 4] = True, True
+    null = logit_products(*map(torch.from_numpy, (scores, asks, sinks))).numpy()[0, 1, 0, 1]
+    random, free = np.random.default_rng(1), ~sinks[0]
+    rows = scores[0].astype(np.float64) - scores[0].mean(-1, keepdims=True)
+    shuffled = np.repeat(rows[None], 20_000, 0)
+    shuffled[..., free] = random.permuted(shuffled[..., free], axis=-1)
+    products = np.einsum("tqk,tqk->t", shuffled[:, 0], shuffled[:, 1])
+    assert null == pytest.approx(products.mean(), abs=4 * products.std() / 20_000**0.5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

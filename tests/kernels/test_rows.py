@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 from torch import Tensor
 
-from attnprobe.kernels.rows import LazySummary, RowSummary, log2, summarise_rows
+from attnprobe.kernels.rows import (
+    WORTH_SHARING,
+    LazySummary,
+    RowSummary,
+    log2,
+    run_over_rows,
+    summarise_rows,
+)
 
 NATS = 1e-6
 SHARE = 1e-6
@@ -39,12 +46,12 @@ def agrees(summary: RowSummary | LazySummary, p: Tensor, offset: int):
     exact, marks = p.double().numpy(), features(p).double().numpy()
     keys = p.shape[3]
     sizes = exact.sum(-1)
-    apart = np.abs(np.arange(offset, offset + p.shape[2])[:, None] - np.arange(keys))
+    distances = np.abs(np.arange(offset, offset + p.shape[2])[:, None] - np.arange(keys))
     expected = entropy(exact, axis=-1) * sizes  # scipy renormalises, rows are a rounding off 1
     np.testing.assert_allclose(summary.entropy.double().numpy(), expected, rtol=0, atol=NATS)
     np.testing.assert_array_equal(summary.maximum.numpy(), p.numpy().max(-1))
     np.testing.assert_array_equal(summary.argmax.numpy(), p.numpy().argmax(-1))
-    distance = (exact * apart).sum(-1)
+    distance = (exact * distances).sum(-1)
     np.testing.assert_allclose(summary.distance.double().numpy(), distance, rtol=1e-6, atol=1e-6)
     masses = np.einsum("bhqk,bfk->fbhq", exact, marks)
     np.testing.assert_allclose(torch.stack(summary.masses).double().numpy(), masses, rtol=0, atol=SHARE)
@@ -54,10 +61,22 @@ def test_compiled_loop(rows: Tensor):
     agrees(summarise_rows(rows, features(rows), last_offset(rows)), rows, last_offset(rows))
 
 
+def test_each_row_falls_to_one_thread(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    times = np.zeros(7 * WORTH_SHARING, np.int64)
+
+    def loop(start: int, stop: int, out: np.ndarray) -> None:
+        assert 0 < stop - start < len(out)
+        out[start:stop] += 1
+
+    run_over_rows(loop, len(times), out=(times,))
+    assert (times == 1).all()
+
+
 def test_torch_path(rows: Tensor):
-    found = summarise_rows(rows.double(), features(rows), last_offset(rows))
-    assert found.entropy.dtype == torch.float64
-    agrees(found, rows, last_offset(rows))
+    summary = summarise_rows(rows.double(), features(rows), last_offset(rows))
+    assert summary.entropy.dtype == torch.float64
+    agrees(summary, rows, last_offset(rows))
 
 
 @pytest.mark.parametrize("precise", [False, True], ids=["compiled", "torch"])
@@ -68,13 +87,13 @@ def test_undefined_rows_stay_undefined(keys: int, sign: float, precise: bool):
     clean = summarise_rows(rows.double() if precise else rows, features(rows), 0)
     broken = rows.clone()
     broken[1, 2, 3] = torch.tensor(float("nan")).copysign(torch.tensor(sign))
-    found = summarise_rows(broken.double() if precise else broken, features(rows), 0)
+    summary = summarise_rows(broken.double() if precise else broken, features(rows), 0)
     hit = torch.zeros(2, 3, 4, dtype=torch.bool)
     hit[1, 2, 3] = True
     for name in ("entropy", "maximum", "argmax", "distance"):
-        assert torch.equal(getattr(found, name).isnan(), hit), name
-        assert torch.equal(getattr(found, name)[~hit], getattr(clean, name)[~hit])
-    assert all(torch.equal(mass.isnan(), hit) for mass in found.masses)
+        assert torch.equal(getattr(summary, name).isnan(), hit), name
+        assert torch.equal(getattr(summary, name)[~hit], getattr(clean, name)[~hit])
+    assert all(torch.equal(mass.isnan(), hit) for mass in summary.masses)
 
 
 def test_ties_go_to_the_first_key(keys: int):

@@ -33,24 +33,24 @@ def sentences(
     starts = np.cumsum([0, *map(len, words)])
 
     def place(pairs: list[set[tuple[int, int]]]) -> np.ndarray:
-        found = (
-            sorted((a + start, b + start) for a, b in some)
-            for start, some in zip(starts, pairs, strict=False)
+        placed = (
+            sorted((a + start, b + start) for a, b in of_sentence)
+            for start, of_sentence in zip(starts, pairs, strict=False)
         )
-        return np.array([pair for some in found for pair in some], np.int64).reshape(-1, 2)
+        return np.array([pair for of_sentence in placed for pair in of_sentence], np.int64).reshape(-1, 2)
 
     return Sentences(
         np.array(sequence, np.int64),
         np.stack([starts[:-1], starts[1:]], 1),
-        np.array([span for some in words for span in some], np.int64).reshape(-1, 2),
+        np.array([span for of_sentence in words for span in of_sentence], np.int64).reshape(-1, 2),
         place(gold),
         starts[:-1] + (roots or [0] * len(words)),
         place(arcs or [set() for _ in words]),
     )
 
 
-def count_edges(p: Tensor, asked: Sentences) -> np.ndarray:
-    return compare_trees(p, asked)[..., EDGES]
+def count_edges(p: Tensor, gold_trees: Sentences) -> np.ndarray:
+    return compare_trees(p, gold_trees)[..., EDGES]
 
 
 def drawn(seed: int, tokens: int = TOKENS) -> tuple[Sentences, list, list]:
@@ -87,8 +87,8 @@ def expected(p: Tensor, sequence: np.ndarray, words: list, gold: list) -> np.nda
     maps = p.double().numpy()
     return np.array(
         [
-            [len(kruskal(by_words(maps[place, head], some)) & edges) for head in range(p.shape[1])]
-            for place, some, edges in zip(sequence, words, gold, strict=True)
+            [len(kruskal(by_words(maps[place, head], words_of)) & edges) for head in range(p.shape[1])]
+            for place, words_of, edges in zip(sequence, words, gold, strict=True)
         ]
     )
 
@@ -114,11 +114,11 @@ def uniform(_: torch.Generator) -> Tensor:
 @pytest.mark.parametrize("kind", [smooth, sharp, coarse, uniform])
 @pytest.mark.parametrize("seed", range(2))
 def test_by_hand(kind: Callable[[torch.Generator], Tensor], seed: int):
-    asked, words, gold = drawn(seed)
+    gold_trees, words, gold = drawn(seed)
     p = kind(torch.Generator().manual_seed(seed))
-    found = count_edges(p, asked)
-    np.testing.assert_array_equal(found, expected(p, asked.sequence, words, gold))
-    assert found.max() > 0
+    counts = count_edges(p, gold_trees)
+    np.testing.assert_array_equal(counts, expected(p, gold_trees.sequence, words, gold))
+    assert counts.max() > 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -136,16 +136,16 @@ def test_nothing_to_ask(dtype: torch.dtype):
 def read_trees(p: Tensor, words: list[tuple[int, int]], root: int) -> list[dict[int, int]]:
     """Read the heads of all words off the counts, tree by tree: each sentence has one of all arcs."""
     arcs = [(word, head) for word, head in permutations(range(len(words)), 2) if word != root]
-    asked = sentences(
+    gold_trees = sentences(
         *[words] * len(arcs),
         gold=[set() for _ in arcs],
         sequence=[0] * len(arcs),
         roots=[root] * len(arcs),
         arcs=[{arc} for arc in arcs],
     )
-    found = compare_trees(p[:1], asked)[..., HEADS]
-    assert set(found.ravel()) <= {0, 1}
-    return [dict(arc for arc, there in zip(arcs, row, strict=True) if there) for row in found.T]
+    right = compare_trees(p[:1], gold_trees)[..., HEADS]
+    assert set(right.ravel()) <= {0, 1}
+    return [dict(arc for arc, there in zip(arcs, row, strict=True) if there) for row in right.T]
 
 
 def weigh_arcs(p: Tensor, words: list[tuple[int, int]]) -> np.ndarray:
@@ -174,8 +174,8 @@ def test_directed_trees_are_those_of_networkx(kind: Callable, seed: int):
     _, (words, *_), _ = drawn(seed)
     p = kind(torch.Generator().manual_seed(seed))
     root = seed % len(words)
-    found = read_trees(p, words, root)
-    for weight, heads in zip(weigh_arcs(p, words), found, strict=True):
+    counts = read_trees(p, words, root)
+    for weight, heads in zip(weigh_arcs(p, words), counts, strict=True):
         expected = by_networkx(weight, root)
         assert heads.keys() == expected.keys() == set(range(len(words))) - {root}
         assert networkx.is_arborescence(networkx.DiGraph((head, word) for word, head in heads.items()))
@@ -190,5 +190,5 @@ def test_several_gold_heads_of_a_word():
     p = torch.full((1, 1, 3, 3), 0.01)
     p[0, 0, 1, 0] = p[0, 0, 2, 1] = 0.9
     for arcs, right in (({(1, 0), (1, 2), (2, 1)}, 2), ({(1, 2), (2, 0)}, 0)):
-        asked = sentences(words, gold=[set()], sequence=[0], arcs=[arcs])
-        assert compare_trees(p, asked)[0, 0, HEADS] == right
+        gold_trees = sentences(words, gold=[set()], sequence=[0], arcs=[arcs])
+        assert compare_trees(p, gold_trees)[0, 0, HEADS] == right

@@ -35,7 +35,7 @@ def questions(draw: st.DrawFn) -> Rows:
 
 
 def by_loops(p: np.ndarray, rows: Rows) -> np.ndarray:
-    found = np.full((len(rows), p.shape[1]), -1)
+    chosen = np.full((len(rows), p.shape[1]), -1)
     for row in range(len(rows)):
         first, stop = rows.queries[row]
         for head in range(p.shape[1]):
@@ -46,8 +46,8 @@ def by_loops(p: np.ndarray, rows: Rows) -> np.ndarray:
                     continue
                 mass = mean[slice(*rows.spans[candidate])].sum()
                 if mass > best + 1e-12:
-                    best, found[row, head] = mass, candidate
-    return found
+                    best, chosen[row, head] = mass, candidate
+    return chosen
 
 
 def drawn(seed: int) -> torch.Tensor:

@@ -47,17 +47,15 @@ class Expected:
         keys: What is attended to: "tokens", "reduced" (fewer than the
             tokens, or others), or "none" where there is no attention map.
         towers: The modules of a model of several towers, and the stacks of each.
-        note: What is odd about it.
         reason: Why it is not built here.
     """
 
     modality: str = "text"
     stacks: str = ""
     options: dict[str, Any] = field(default_factory=dict)
-    own: str = "maps"
+    returns: str = "maps"
     keys: str = "tokens"
     towers: dict[str, str] = field(default_factory=dict)
-    note: str = ""
     reason: str = ""
 
 
@@ -135,13 +133,9 @@ TYPES: dict[str, Expected] = {
         ),
         Expected("text", ENCODER),
     ),
-    "big_bird": Expected(
-        "text", ENCODER, {"block_size": 2, "num_random_blocks": 1}, note="reference of original_full"
-    ),
-    "bros": Expected(
-        "text", ENCODER, {"hidden_size": 64}, note="with bbox"
-    ),
-    "convbert": Expected("text", ENCODER, note="half of its heads are convolutions"),
+    "big_bird": Expected("text", ENCODER, {"block_size": 2, "num_random_blocks": 1}),
+    "bros": Expected("text", ENCODER, {"hidden_size": 64}),
+    "convbert": Expected("text", ENCODER),
     "deberta": Expected("text", ENCODER, _RELATIVE),
     "deberta-v2": Expected(
         "text", ENCODER, _RELATIVE | {"position_buckets": 8, "norm_rel_ebd": "layer_norm"}
@@ -151,7 +145,7 @@ TYPES: dict[str, Expected] = {
     "esmc": Expected("text", ENCODER, {"num_key_value_heads": HEADS}),
     "layoutlmv2": Expected(reason="needs detectron2"),
     "layoutlmv3": Expected("text", ENCODER, {"coordinate_size": 6, "shape_size": 4}),
-    "longformer": Expected("text", ENCODER, {"attention_window": 4}, own="bands"),
+    "longformer": Expected("text", ENCODER, {"attention_window": 4}, returns="bands"),
     "luke": Expected("text", ENCODER, {"entity_vocab_size": 10, "entity_emb_size": 16}),
     "mobilebert": Expected(
         "text", ENCODER,
@@ -160,20 +154,17 @@ TYPES: dict[str, Expected] = {
     "modernvbert": Expected("text", ENCODER, _DUAL | {"text_config": _TEXT | {"local_attention": 12}}),
     "modernbert": Expected("text", ENCODER, {"local_attention": 12}),
     "neomme": Expected("text", ENCODER, {"head_dim": 16} | _LOCAL),
-    "nystromformer": Expected(
-        "text", ENCODER,
-        note="full attention where num_landmarks is segment_means_seq_len, as by default; else landmarks",
-    ),
+    "nystromformer": Expected("text", ENCODER),
     "openai_privacy_filter": Expected("text", ENCODER, _LOCAL),
     "perceiver": Expected(
         "text", "", {"num_latents": 6, "d_latents": 32, "num_self_attends_per_block": LAYERS,
          "num_self_attention_heads": HEADS, "num_cross_attention_heads": HEADS},
-        keys="reduced", note="latents",
+        keys="reduced",
     ),
     "roc_bert": Expected(
         "text", ENCODER, {"pronunciation_vocab_size": VOCABULARY, "shape_vocab_size": VOCABULARY}
     ),
-    "squeezebert": Expected("text", ENCODER, own="scores"),
+    "squeezebert": Expected("text", ENCODER, returns="scores"),
     "ultravbert": Expected("text", ENCODER, _DUAL | {"text_config": _TEXT | _LOCAL}),
     "xmod": Expected("text", ENCODER, {"default_language": "en_XX", "languages": ["en_XX"]}),
     # Text, earlier tokens only.
@@ -185,9 +176,7 @@ TYPES: dict[str, Expected] = {
         ),
         Expected("text", CAUSAL),
     ),
-    **dict.fromkeys(
-        ("gemma2", "gemma3_text"), Expected("text", CAUSAL, _LOCAL | {"layer_types": _MIXED})
-    ),
+    **dict.fromkeys(("gemma2", "gemma3_text"), Expected("text", CAUSAL, _LOCAL | {"layer_types": _MIXED})),
     "mistral": Expected("text", CAUSAL, _LOCAL),
     "modernbert-decoder": Expected("text", CAUSAL, {"local_attention": 12}),
     "emu3": Expected(
@@ -225,23 +214,17 @@ TYPES: dict[str, Expected] = {
         ),
         Expected("text", CAUSAL),
     ),
-    "bigbird_pegasus": Expected(
-        "text", CAUSAL, {"block_size": 2, "num_random_blocks": 1}, note="reference of original_full"
-    ),
+    "bigbird_pegasus": Expected("text", CAUSAL, {"block_size": 2, "num_random_blocks": 1}),
     "fsmt": Expected(
         "text", CAUSAL,
         {"langs": ["en", "de"], "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY},
-        note="causal only if use_cache=False; gives logits as states",
     ),
     "led": Expected(
         "text", CAUSAL,
         {"attention_window": 4, "max_encoder_position_embeddings": 96, "max_decoder_position_embeddings": 96},
-        own="bands",
+        returns="bands",
     ),
-    "prophetnet": Expected(
-        "text", CAUSAL, own="scores",
-        note="queries across: those of the main stream, then of two that predict; own maps of the first only",
-    ),
+    "prophetnet": Expected("text", CAUSAL, returns="scores"),
     "t5gemma": Expected(
         "text", CAUSAL,
         {"encoder": _PART | _LOCAL, "decoder": _PART | _LOCAL | {"num_hidden_layers": DECODER_LAYERS}},
@@ -252,9 +235,8 @@ TYPES: dict[str, Expected] = {
             "encoder": {"text_config": _TEXT | _LOCAL, "vision_config": _VISION},
             "decoder": _TEXT | _LOCAL | {"num_hidden_layers": DECODER_LAYERS},
         },
-        note="one softmax over the tokens before and those of the encoder",
     ),
-    "udop": Expected("text", CAUSAL, note="with bbox"),
+    "udop": Expected("text", CAUSAL),
     # Images.
     **dict.fromkeys(
         (
@@ -269,7 +251,7 @@ TYPES: dict[str, Expected] = {
     "dinat": Expected("image", reason="needs natten"),
     "dinov3_vit": _image(options={"num_register_tokens": 2}),
     "mgp-str": _image(options={"image_size": [32, 32]}),
-    "vit_mae": _image(options={"mask_ratio": 0.0}, note="shuffles its patches unless it is given noise"),
+    "vit_mae": _image(options={"mask_ratio": 0.0}),
     "yolos": _image(options={"image_size": [32, 32], "num_detection_tokens": 5}),
     "timm_wrapper": Expected("image", reason="needs timm"),
     "vilt": Expected("text+image"),
@@ -308,18 +290,15 @@ TYPES: dict[str, Expected] = {
         ),
     ),
     **dict.fromkeys(
-        ("donut-swin", "swin", "swinv2"), Expected("image", "", _WINDOWS | {"patch_size": 2}, own="windows")
+        ("donut-swin", "swin", "swinv2"),
+        Expected("image", "", _WINDOWS | {"patch_size": 2}, returns="windows"),
     ),
     "swin2sr": Expected(
-        "image", "", _WINDOWS | {"image_size": 16, "patch_size": 1, "upscale": 1}, own="windows"
+        "image", "", _WINDOWS | {"image_size": 16, "patch_size": 1, "upscale": 1}, returns="windows"
     ),
     # Two towers.
-    **dict.fromkeys(
-        ("altclip", "chinese_clip"), Expected("text+image", "", _DUAL, towers=_towers())
-    ),
-    **dict.fromkeys(
-        ("clip", "metaclip_2"), Expected("text+image", "", _DUAL, towers=_towers("decoder"))
-    ),
+    **dict.fromkeys(("altclip", "chinese_clip"), Expected("text+image", "", _DUAL, towers=_towers())),
+    **dict.fromkeys(("clip", "metaclip_2"), Expected("text+image", "", _DUAL, towers=_towers("decoder"))),
     "siglip": Expected("text+image", "", _DUAL, towers=_towers()),
     "siglip2": Expected(
         "text+image", "", {"text_config": _TEXT, "vision_config": _VISION | {"num_patches": 16}},
@@ -327,7 +306,7 @@ TYPES: dict[str, Expected] = {
     ),
     "flava": Expected(
         "text+image", "", {"text_config": _TEXT, "image_config": _VISION, "multimodal_config": _VISION},
-        own="hooks",
+        returns="hooks",
         towers={
             "text_model": ENCODER,
             "image_model": ENCODER,
@@ -341,7 +320,7 @@ TYPES: dict[str, Expected] = {
         ),
         _sound(),
     ),
-    "wavlm": _sound(own="mean"),
+    "wavlm": _sound(returns="mean"),
     "sew-d": _sound(options={"position_buckets": 8}),
     "wav2vec2-bert": _sound(options={"feature_projection_input_dim": 8}),
     "parakeet_encoder": _sound(
@@ -351,9 +330,7 @@ TYPES: dict[str, Expected] = {
         options={"num_mel_bins": 16, "max_length": 64, "frequency_stride": 8, "time_stride": 8}
     ),
     "moonshine": Expected("sound+text", CAUSAL, {"decoder_num_hidden_layers": DECODER_LAYERS}),
-    "speech_to_text": Expected(
-        "sound+text", CAUSAL, {"input_feat_per_channel": 8, "conv_channels": 16}
-    ),
+    "speech_to_text": Expected("sound+text", CAUSAL, {"input_feat_per_channel": 8, "conv_channels": 16}),
     "speecht5": Expected("sound+text", CAUSAL),
     "whisper": Expected("sound+text", CAUSAL, {"max_source_positions": LENGTH}),
     # Beyond the survey: towers by themselves, and more that read earlier tokens only.
@@ -402,7 +379,7 @@ TYPES: dict[str, Expected] = {
     ),
     # Hybrids: layers 1 and 3 of four attend.
     **{
-        name: Expected("text", HYBRID, {"num_hidden_layers": 4} | options, note="its layers 1 and 3 attend")
+        name: Expected("text", HYBRID, {"num_hidden_layers": 4} | options)
         for name, options in {
             "bamba": {"attn_layer_indices": [1, 3], **_STATE_SPACE},
             "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 2, **_STATE_SPACE},
@@ -433,23 +410,16 @@ TYPES: dict[str, Expected] = {
     "minimax": Expected(
         "text", HYBRID,
         {"num_hidden_layers": 4, "layer_types": ["linear_attention", "full_attention"] * 2, "block_size": 8},
-        own="states", note="its layers 1 and 3 attend; gives the states of the others among its maps",
+        returns="states",
     ),
     **dict.fromkeys(("deepseek_v4", "flint"), Expected("text", CAUSAL)),
-    **dict.fromkeys(
-        ("granite_swa", "granitemoe_swa"),
-        Expected("text", CAUSAL, note="maps before its sinks, which scale what a head gives"),
-    ),
-    "mimo_v2_flash": Expected("text", CAUSAL, note="sinks in its local layers only"),
+    **dict.fromkeys(("granite_swa", "granitemoe_swa"), Expected("text", CAUSAL)),
+    "mimo_v2_flash": Expected("text", CAUSAL),
     "falcon_h1": Expected(
         "text", CAUSAL, {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8,
                          "mamba_chunk_size": 8},
-        note="attention beside a state space in every layer",
     ),
-    "hrm_text": Expected(
-        "text", CAUSAL, {"H_cycles": 1, "L_cycles": 2, "num_layers_per_stack": 1},
-        note="its layers run several times",
-    ),
+    "hrm_text": Expected("text", CAUSAL, {"H_cycles": 1, "L_cycles": 2, "num_layers_per_stack": 1}),
     **dict.fromkeys(
         ("deepseek_v2", "deepseek_v3"),
         Expected(
@@ -458,7 +428,7 @@ TYPES: dict[str, Expected] = {
              "v_head_dim": 8, "head_dim": 4, "n_group": 1, "topk_group": 1, "num_key_value_heads": HEADS},
         ),
     ),
-    "rwkv": _no_map("text", note="gives its states as attentions"),
+    "rwkv": _no_map("text"),
     "xlstm": _no_map("text"),
 }  # fmt: skip
 
@@ -626,10 +596,10 @@ def maps_by_tower(name: str, model: PreTrainedModel, given: Given) -> dict[str, 
     towers = known.towers or {"": known.stacks}
     if known.keys == "none":
         return {"": []}
-    if known.own == "hooks":
-        found = hooked_maps(twin, given)
-        return {tower: [("encoder", rows) for at, rows in found if at.startswith(tower)] for tower in towers}
-    if known.own == "mean":
+    if known.returns == "hooks":
+        hooked = hooked_maps(twin, given)
+        return {tower: [("encoder", rows) for at, rows in hooked if at.startswith(tower)] for tower in towers}
+    if known.returns == "mean":
         return {"": [("encoder", rows) for rows in maps_of_every_head(twin, given)]}
     output = run(twin, given, output_attentions=True)
     outputs = {tower: _tower_output(output, tower) for tower in known.towers} or {"": output}
@@ -651,38 +621,38 @@ def _maps_of(output: Any, known: Expected, causal: bool) -> Maps:
         "decoder": output.get("decoder_attentions") or (output.get("attentions") if causal else ()),
         "cross": output.get("cross_attentions"),
     }
-    found = [(kind, rows) for kind, maps in places.items() for rows in _every(maps)]
-    if known.own == "windows":
+    listed = [(kind, rows) for kind, maps in places.items() for rows in _every(maps)]
+    if known.returns == "windows":
         batch = len(output[0])
         return [
             (kind, rows.unflatten(0, (batch, -1)).permute(0, 2, 3, 1, 4).flatten(2, 3))
-            for kind, rows in found
+            for kind, rows in listed
         ]
-    if known.own == "states":
-        longest = max(rows.shape[-1] for _, rows in found)  # than states are wide
-        found = [(kind, rows) for kind, rows in found if rows.shape[-1] == longest]
-    return [(kind, _whole(kind, rows, known)) for kind, rows in found]
+    if known.returns == "states":
+        longest = max(rows.shape[-1] for _, rows in listed)  # than states are wide
+        listed = [(kind, rows) for kind, rows in listed if rows.shape[-1] == longest]
+    return [(kind, _whole(kind, rows, known)) for kind, rows in listed]
 
 
 def _every(maps: Any) -> list[Tensor]:
     """List maps that may lie in tuples of tuples; Pegasus-X gives dictionaries, which are no maps."""
     if isinstance(maps, Tensor):
         return [maps]
-    return [rows for some in maps or () if not isinstance(some, dict) for rows in _every(some)]
+    return [rows for part in maps or () if not isinstance(part, dict) for rows in _every(part)]
 
 
 def _whole(kind: str, rows: Tensor, known: Expected) -> Tensor:
     """Make a map over all keys of what a model gives."""
-    if known.own == "scores" and kind != "decoder":
+    if known.returns == "scores" and kind != "decoder":
         return rows.softmax(-1)
-    if kind == "encoder" and known.own == "bands":
+    if kind == "encoder" and known.returns == "bands":
         return spread_by_hand(rows)
     return rows
 
 
 def hooked_maps(model: Any, given: Given) -> list[tuple[str, Tensor]]:
     """Take what attention modules return, by their names, in the order of their calls."""
-    found: list[tuple[str, Tensor]] = []
+    returned: list[tuple[str, Tensor]] = []
     names = {module: name for name, module in model.named_modules()}
 
     def ask(module: nn.Module, arguments: Any, options: dict[str, Any]) -> Any:
@@ -693,8 +663,8 @@ def hooked_maps(model: Any, given: Given) -> list[tuple[str, Tensor]]:
 
     def take(module: nn.Module, _: Any, output: Any) -> None:
         rows = output[1] if isinstance(output, tuple) and len(output) > 1 else None
-        if isinstance(rows, Tensor) and rows.ndim > 3 and all(rows is not other for _, other in found):
-            found.append((names[module], rows))
+        if isinstance(rows, Tensor) and rows.ndim > 3 and all(rows is not other for _, other in returned):
+            returned.append((names[module], rows))
 
     modules = [module for module in model.modules() if "Attention" in type(module).__name__]
     hooks = [module.register_forward_pre_hook(ask, with_kwargs=True) for module in modules]
@@ -702,17 +672,17 @@ def hooked_maps(model: Any, given: Given) -> list[tuple[str, Tensor]]:
     run(model, given)
     for hook in hooks:
         hook.remove()
-    return found
+    return returned
 
 
 def maps_of_every_head(model: Any, given: Given) -> list[Tensor]:
     """Take the maps that torch's own attention computes, which WavLM asks for their mean only."""
-    found: list[Tensor] = []
+    maps: list[Tensor] = []
     usual = functional.multi_head_attention_forward
 
     def keep(*arguments: Any, **options: Any) -> Any:
         given_all = options | {"average_attn_weights": False}
-        found.extend(rows for rows in usual(*arguments, **given_all)[1:] if rows is not None)
+        maps.extend(rows for rows in usual(*arguments, **given_all)[1:] if rows is not None)
         return usual(*arguments, **options)
 
     functional.multi_head_attention_forward = keep
@@ -720,7 +690,7 @@ def maps_of_every_head(model: Any, given: Given) -> list[Tensor]:
         run(model, given)
     finally:
         functional.multi_head_attention_forward = usual
-    return found
+    return maps
 
 
 def states(name: str, model: PreTrainedModel, given: Given) -> list[Tensor]:
@@ -731,7 +701,7 @@ def states(name: str, model: PreTrainedModel, given: Given) -> list[Tensor]:
 def _states_of(name: str, output: Any) -> list[Tensor]:
     towers = TYPES.get(name, Expected()).towers
     outputs = [_tower_output(output, tower) for tower in towers] or [output]
-    return [_first_tensor(some) for some in outputs]
+    return [_first_tensor(each) for each in outputs]
 
 
 def _first_tensor(output: Any) -> Tensor:

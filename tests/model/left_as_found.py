@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 
-def state(model: Any) -> dict[str, Any]:
+def state(model):
     """Record everything about a model that a pass of ours might disturb."""
     modules: dict[str, nn.Module] = dict(model.named_modules())
     hooks = {

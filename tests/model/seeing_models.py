@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,23 +37,23 @@ VISION: dict[str, Any] = {
 Parts = tuple[Any, Any, str, dict[str, Any], dict[str, str]]
 
 
-def _eye(module: str, name: str, **options: Any) -> Any:
+def _eye(module, name, **options):
     return getattr(import_module(f"transformers.models.{module}.image_processing_pil_{module}"), name)(
         **options
     )
 
 
-def _llava() -> Parts:
+def _llava():
     config = transformers.LlavaConfig(
         vision_config=transformers.CLIPVisionConfig(**VISION), text_config=transformers.LlamaConfig(**TEXT),
         image_token_index=IDS["<image>"], vision_feature_layer=-1,
     )  # fmt: skip
     eye = transformers.CLIPImageProcessorPil(size={"shortest_edge": 32}, crop_size=SQUARE)
-    own = {"patch_size": 8, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
-    return config, eye, "LlavaProcessor", own, {"image_token": "<image>"}
+    options = {"patch_size": 8, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
+    return config, eye, "LlavaProcessor", options, {"image_token": "<image>"}
 
 
-def _gemma3() -> Parts:
+def _gemma3():
     eye = _eye("gemma3", "Gemma3ImageProcessorPil", size=SQUARE)
     text = TEXT | {"sliding_window": 64, "query_pre_attn_scalar": 8}
     text["layer_types"] = ["sliding_attention", "full_attention"]
@@ -71,7 +70,7 @@ def _gemma3() -> Parts:
     return config, eye, "Gemma3Processor", {"image_seq_length": 4}, marks
 
 
-def _idefics3() -> Parts:
+def _idefics3():
     edge = {"longest_edge": 32}
     eye = _eye("idefics3", "Idefics3ImageProcessorPil", size=edge, max_image_size=edge)
     config = transformers.Idefics3Config(
@@ -84,7 +83,7 @@ def _idefics3() -> Parts:
 KINDS: dict[str, Callable[[], Parts]] = {"llava": _llava, "gemma3": _gemma3, "idefics3": _idefics3}
 
 
-def spell(**marks: str) -> PreTrainedTokenizerFast:
+def spell(**marks):
     whole = Tokenizer(models.WordLevel(IDS, unk_token="[UNK]"))
     whole.pre_tokenizer = pre_tokenizers.Whitespace()
     whole.post_processor = processors.TemplateProcessing(
@@ -97,9 +96,9 @@ def spell(**marks: str) -> PreTrainedTokenizerFast:
 
 
 @torch.no_grad()
-def save(name: str, folder: Path, change: Callable[[Any], None] = lambda _: None) -> Path:
+def save(name, folder, change=lambda _: None):
     """Write a tiny model whose attention has contrast to a folder, as its processor would."""
-    config, eye, processor, own, marks = KINDS[name]()
+    config, eye, processor, options, marks = KINDS[name]()
     torch.manual_seed(0)
     model = transformers.AutoModelForImageTextToText.from_config(config).eval()
     for weight in model.parameters():
@@ -110,12 +109,12 @@ def save(name: str, folder: Path, change: Callable[[Any], None] = lambda _: None
     change(model)
     model.save_pretrained(folder)
     eye.save_pretrained(folder)
-    (folder / "processor_config.json").write_text(json.dumps({"processor_class": processor, **own}))
+    (folder / "processor_config.json").write_text(json.dumps({"processor_class": processor, **options}))
     spell(**marks).save_pretrained(folder)
     return folder
 
 
-def draw_pairs(folder: Path, number: int = 7) -> list[tuple[Path, str]]:
+def draw_pairs(folder, number=7):
     """Write images of three sizes, and draw a text for each."""
     from PIL import Image
 

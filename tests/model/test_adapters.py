@@ -59,11 +59,11 @@ def lora(name, **options):
     return peft.LoraConfig(target_modules=TARGETS[name], **options)
 
 
-def assert_same(found, expected):
-    assert [column.name for column in found.columns] == [column.name for column in expected.columns]
-    for column in found.columns:
+def assert_same(result, expected):
+    assert [column.name for column in result.columns] == [column.name for column in expected.columns]
+    for column in result.columns:
         if column.role in {"measure", "error", "count"}:
-            ours, theirs = (np.asarray(table.data[column.name], float) for table in (found, expected))
+            ours, theirs = (np.asarray(table.data[column.name], float) for table in (result, expected))
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5, err_msg=column.name)
 
 
@@ -71,18 +71,18 @@ def assert_same(found, expected):
 def test_every_column_is_that_of_the_merged_model(adapt, tiny, saved, name):
     """Those of weights, too: merging leaves ordinary projections."""
     folder, merged = adapt(name, lora(name))
-    found = attnprobe.census(str(folder), TEXTS, weights="both")
-    assert_same(found, attnprobe.census(merged, TEXTS, tokenizer=tiny(name)[1], weights="both"))
+    table = attnprobe.census(str(folder), TEXTS, weights="both")
+    assert_same(table, attnprobe.census(merged, TEXTS, tokenizer=tiny(name)[1], weights="both"))
     base = attnprobe.census(saved(name), TEXTS)
-    assert np.abs(base["entropy"] - found["entropy"]).max() > 1e-3  # or the adapter does nothing
+    assert np.abs(base["entropy"] - table["entropy"]).max() > 1e-3  # or the adapter does nothing
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind(adapt, tiny, kind):
     folder, merged = adapt("bert", KINDS[kind]())
-    found = attnprobe.census(str(folder), TEXTS)
-    assert_same(found, attnprobe.census(merged, TEXTS, tokenizer=tiny("bert")[1]))
-    assert found.provenance["model"]["adapter"] == json.loads(
+    table = attnprobe.census(str(folder), TEXTS)
+    assert_same(table, attnprobe.census(merged, TEXTS, tokenizer=tiny("bert")[1]))
+    assert table.provenance["model"]["adapter"] == json.loads(
         (folder / "adapter_config.json").read_text()
     ).get("peft_type")
 
@@ -99,9 +99,9 @@ class TestClassifier:
     def test_interventions(self, both, tiny, command):
         folder, merged = both
         run = getattr(attnprobe, command)
-        found = run(str(folder), TEXTS * 2, LABELS * 2)
-        assert_same(found, run(merged, TEXTS * 2, LABELS * 2, tokenizer=tiny("bert")[1]))
-        assert set(found["objective"]) == {"classification"} if command == "importance" else True
+        table = run(str(folder), TEXTS * 2, LABELS * 2)
+        assert_same(table, run(merged, TEXTS * 2, LABELS * 2, tokenizer=tiny("bert")[1]))
+        assert set(table["objective"]) == {"classification"} if command == "importance" else True
 
     def test_pruned_it_is_an_ordinary_checkpoint(self, both, tmp_path):
         folder, merged = both
@@ -131,8 +131,8 @@ class TestBase:
         self.state(folder, base_model_name_or_path="/gone/from/here")
         with pytest.raises(AttnprobeError, match=r"/gone/from/here, .*; name its base with"):
             attnprobe.entropy(str(folder), TEXTS)
-        found = attnprobe.entropy(str(folder), TEXTS, base=str(tmp_path / "moved"))
-        assert (found["entropy"] == expected).all()
+        table = attnprobe.entropy(str(folder), TEXTS, base=str(tmp_path / "moved"))
+        assert (table["entropy"] == expected).all()
 
     @pytest.mark.parametrize(
         ("stated", "says"),
@@ -177,8 +177,8 @@ class TestBase:
         monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(folder))
         with pytest.raises(AttnprobeError, match="a folder of another machine; name its base with"):
             attnprobe.entropy("org/adapter", TEXTS)
-        found = attnprobe.entropy("org/adapter", TEXTS, base=str(saved("bert")))
-        assert (found["entropy"] == attnprobe.entropy(str(folder), TEXTS)["entropy"]).all()
+        table = attnprobe.entropy("org/adapter", TEXTS, base=str(saved("bert")))
+        assert (table["entropy"] == attnprobe.entropy(str(folder), TEXTS)["entropy"]).all()
 
     def test_a_folder_here_is_not_taken_for_a_base_of_the_hub(self, adapt, saved, tmp_path, monkeypatch):
         folder, _ = adapt("bert", lora("bert"))

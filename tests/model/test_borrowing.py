@@ -41,40 +41,40 @@ class TestTraining:
     def test_a_model_in_train_mode_is_asked_in_evaluation_mode(self, classifier, command):
         """What it gives is what the model gives that was put into evaluation mode by hand."""
         model, tokenizer = classifier
-        found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+        values = COMMANDS[command](model, tokenizer)[MEASURES[command]]
         assert all(part.training for part in model.modules())
         expected = COMMANDS[command](model.eval(), tokenizer)[MEASURES[command]]
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(values, expected)
 
     def test_steps_go_on_bit_for_bit(self, classifier, command):
         """Losses and weights of a run with a command after every step are those of a run without."""
         model, tokenizer = classifier
-        runs = [(copy.deepcopy(model), asked) for asked in (False, True)]
+        runs = [(copy.deepcopy(model), probing) for probing in (False, True)]
         losses: list[list[float]] = []
-        for own, asked in runs:
+        for trained, probing in runs:
             torch.manual_seed(7)
-            optimizer = torch.optim.SGD(own.parameters(), 0.1)
+            optimizer = torch.optim.SGD(trained.parameters(), 0.1)
             losses.append([])
             for text, label in zip(TEXTS, LABELS, strict=True):
                 given = tokenizer(text, return_tensors="pt")
-                loss = own(**given, labels=torch.tensor([label])).loss
+                loss = trained(**given, labels=torch.tensor([label])).loss
                 losses[-1].append(loss.item())
                 loss.backward()
                 optimizer.step()
                 optimizer.zero_grad()
-                if asked:
-                    COMMANDS[command](own, tokenizer)
+                if probing:
+                    COMMANDS[command](trained, tokenizer)
         assert losses[0] == losses[1]
-        plain, probed = (own.state_dict() for own, _ in runs)
+        plain, probed = (trained.state_dict() for trained, _ in runs)
         assert all(torch.equal(plain[key], probed[key]) for key in plain)
 
     def test_mixed_precision_of_the_caller_is_left(self, classifier, command):
         model, tokenizer = classifier
         expected = COMMANDS[command](model, tokenizer)[MEASURES[command]]
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = COMMANDS[command](model, tokenizer)[MEASURES[command]]
+            values = COMMANDS[command](model, tokenizer)[MEASURES[command]]
             assert torch.is_autocast_enabled("cpu")
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(values, expected)
 
 
 def test_random_numbers_of_a_named_model():
@@ -96,10 +96,10 @@ def test_two_threads_on_one_model(tiny):
         return [command(model, tokenizer) for _ in range(2)]
 
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(work, [_importance, _entropy]))
-    for each, expected in zip(found, alone, strict=True):
-        for one in each:
-            np.testing.assert_array_equal(one, expected)
+        results = list(pool.map(work, [_importance, _entropy]))
+    for each, expected in zip(results, alone, strict=True):
+        for values in each:
+            np.testing.assert_array_equal(values, expected)
     assert model.config._attn_implementation == before
 
 

@@ -1,6 +1,5 @@
 """What a loaded checkpoint says of its inputs: what a decoder reads, how long a text may be, its towers."""
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +16,7 @@ TARGET = [5, 9, 7, 2]
 
 
 @pytest.mark.parametrize("start", [0, 3, None])
-def test_a_decoder_reads_what_it_reads_in_training(copied: Callable[[str], Any], start: int | None):
+def test_a_decoder_reads_what_it_reads_in_training(copied, start):
     """Without a token to start with, the last of the target goes first, as in mBART."""
     model, tokenizer = copied("t5")
     model.config.decoder_start_token_id = start
@@ -28,7 +27,7 @@ def test_a_decoder_reads_what_it_reads_in_training(copied: Callable[[str], Any],
 
 # RoBERTa numbers tokens from 2.
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_a_text_may_be_as_long_as_there_are_positions(tiny: Callable[[str], Any], kind: str):
+def test_a_text_may_be_as_long_as_there_are_positions(tiny, kind):
     model, _ = tiny(kind)
     tokenizer: Any = SimpleNamespace(model_max_length=10**30)
     longest = Checkpoint(kind, model, tokenizer).longest
@@ -48,7 +47,7 @@ def test_a_text_may_be_as_long_as_there_are_positions(tiny: Callable[[str], Any]
         ("clip", "image", "vision_model"),
     ],
 )
-def test_towers(name: str, modality: str, tower: str):
+def test_towers(name, modality, tower):
     assert find_tower(every_type.build(name), modality) == tower
 
 
@@ -61,6 +60,6 @@ def test_towers(name: str, modality: str, tower: str):
         ("clip", "sound", "reads text and images"),
     ],
 )
-def test_another_modality_is_refused(name: str, modality: str, says: str):
+def test_another_modality_is_refused(name, modality, says):
     with pytest.raises(AttnprobeError, match=says):
         check_modality("x", every_type.configuration(name), modality)

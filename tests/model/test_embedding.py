@@ -109,13 +109,13 @@ class TestTexts:
         [(None, "query", "the red house by "), ("passage", "passage", "on "), ("none", None, "")],
     )
     def test_prompts(self, folder, saved, prompt, name, before):
-        table, said = measure(folder, prompt=prompt)
+        table, told = measure(folder, prompt=prompt)
         expected, _ = measure(saved("bert"), [before + text for text in TEXTS])
         assert (table["entropy"] == expected["entropy"]).all()
         record = table.provenance["model"]["embedding"]
         assert (record["prompt_name"], record["prompt"]) == (name, before)
         note = f"The prompt {name} ('{before}') stands before each text, and texts are cut after 184"
-        assert (note in said) == bool(before)
+        assert (note in told) == bool(before)
 
     def test_an_unknown_prompt(self, folder, saved, monkeypatch):
         monkeypatch.setattr(load, "read_weights", None)  # nothing is loaded
@@ -126,13 +126,13 @@ class TestTexts:
 
     def test_a_short_window(self, make, saved):
         folder = make("a short window")
-        table, said = measure(folder)
+        table, told = measure(folder)
         expected, _ = measure(saved("bert"), max_length=24, truncate=True)
         assert (table["entropy"] == expected["entropy"]).all()
-        assert "1 document was truncated to 24 tokens." in said
-        table, said = measure(folder, max_length=24)
+        assert "1 document was truncated to 24 tokens." in told
+        table, told = measure(folder, max_length=24)
         assert table["n"][0] > len(TEXTS)
-        assert "cut into 2 windows" in said
+        assert "cut into 2 windows" in told
 
     @pytest.mark.parametrize(
         ("place", "stated"),

@@ -9,9 +9,7 @@ prints the table of what is supported as Markdown.
 
 import re
 import sys
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, cast
 
 import every_type
@@ -24,7 +22,6 @@ from transformers.models.auto import modeling_auto
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model import quirks
-from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.gates import check_gates
 from attnprobe.model.check.observed import check_observations
@@ -32,8 +29,7 @@ from attnprobe.model.checkpoint import Checkpoint, check_modality, find_tower
 from attnprobe.model.processing import Processor
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading import blocks
-from attnprobe.model.reading.capture import Piece, capture_attention
-from attnprobe.model.reading.ways import Way
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.task_heads import read_weights
 
 VOCABULARY = every_type.VOCABULARY
@@ -52,15 +48,15 @@ TAKEN = {
 class Noise:
     """Stands for a processor of images or sound: gives what the model takes, without any file."""
 
-    def __init__(self, name: str, model: Any, modality: str) -> None:
+    def __init__(self, name, model, modality):
         self._name, self._model, self._modality = name, model, modality
 
-    def noise(self, number: int) -> dict[str, Tensor]:
+    def noise(self, number):
         given = every_type.inputs(self._name, self._model, batch=1, seed=number)
         return {key: value for key, value in given.items() if key in TAKEN[self._modality]}
 
 
-def tokenizer() -> PreTrainedTokenizerFast:
+def tokenizer():
     """Make a tokenizer that adds nothing, so that any type can be asked."""
     words = {name: place for place, name in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])}
     words |= {f"word{i}": i for i in range(len(words), VOCABULARY)}
@@ -70,7 +66,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=whole, mask_token="[MASK]", **marks)
 
 
-def checkpoints(name: str) -> Iterator[Checkpoint]:
+def checkpoints(name):
     """Give a tiny model ready to be asked: once for each tower, if it has several."""
     known, model = every_type.TYPES[name], every_type.build(name)
     if getattr(model.config, "decoder_start_token_id", None) not in range(VOCABULARY):
@@ -84,64 +80,70 @@ def checkpoints(name: str) -> Iterator[Checkpoint]:
 
 
 @cache
-def examined(name: str) -> list[tuple[Checkpoint, Architecture]]:
+def examined(name):
     """Build a type that is read, and find how; once for all tests, each of which leaves it as it was."""
-    return [examine(found) for found in checkpoints(name)]
+    return [examine(checkpoint) for checkpoint in checkpoints(name)]
 
 
-def read_maps(found: Checkpoint, way: Way, given: dict[str, Tensor]) -> tuple[list[Tensor], Tensor]:
+def read_maps(checkpoint, way, given):
     """Put the pieces of a capture together."""
     parts: dict[tuple[int, int], list[Tensor]] = {}
 
-    def keep(piece: Piece):
+    def keep(piece):
         parts.setdefault((piece.layer, piece.sequence), []).append(piece.probabilities.clone())
 
-    with capture_attention(found.body, keep, way):
-        states = found.forward(given)
+    with capture_attention(checkpoint.body, keep, way):
+        states = checkpoint.forward(given)
     layers = range(max(layer for layer, _ in parts) + 1)
     places = {layer: sorted(place for at, place in parts if at == layer) for layer in layers}
     return [torch.cat([torch.cat(parts[at, one], 2) for one in places[at]]) for at in layers], states
 
 
-def apart(found: Tensor, expected: Tensor) -> float:
-    return float((found - expected).abs().max())
+def differ(values, expected):
+    return float((values - expected).abs().max())
 
 
-def own_of(found: Checkpoint, architecture: Architecture, given: dict[str, Tensor]) -> list[Tensor]:
+def own_of(checkpoint, architecture, given):
     """Give the maps that the model has itself, in the order in which its layers call."""
-    own = every_type.maps_by_tower(found.name, found.model, given)
-    maps = own[found.tower] if found.tower in own else own[""] if "" in own else next(iter(own.values()))
+    by_tower = every_type.maps_by_tower(checkpoint.name, checkpoint.model, given)
+    maps = (
+        by_tower[checkpoint.tower]
+        if checkpoint.tower in by_tower
+        else by_tower[""]
+        if "" in by_tower
+        else next(iter(by_tower.values()))
+    )
     left = {kind: [rows for other, rows in maps if other == kind] for kind in every_type.KINDS}
-    if found.encoder_only:
+    if checkpoint.encoder_only:
         left = {"encoder": left["encoder"]}
     ordered = [left[str(kind)].pop(0) for kind in architecture.kinds]
     assert not any(left.values())
     return [rows / rows.sum(-1, keepdim=True) for rows in ordered]  # without what goes to learned sinks
 
 
-def given_to(found: Checkpoint) -> dict[str, Tensor]:
+def given_to(checkpoint):
     """Take what a tower is given out of what the whole model is."""
-    given = every_type.inputs(found.name, found.model)
-    if not found.tower:
+    given = every_type.inputs(checkpoint.name, checkpoint.model)
+    if not checkpoint.tower:
         return given
-    return {name: value for name, value in given.items() if name in TAKEN[found.modality]}
+    return {name: value for name, value in given.items() if name in TAKEN[checkpoint.modality]}
 
 
-def verify(found: Checkpoint, architecture: Architecture) -> None:
+def verify(checkpoint, architecture):
     """Read a model in blocks of a few queries, and compare every map and the states with its own."""
-    given = given_to(found)
-    expected = own_of(found, architecture, every_type.inputs(found.name, found.model))
-    maps, states = read_maps(found, architecture.way, given)
+    given = given_to(checkpoint)
+    expected = own_of(checkpoint, architecture, every_type.inputs(checkpoint.name, checkpoint.model))
+    maps, states = read_maps(checkpoint, architecture.way, given)
     assert [rows.shape for rows in maps] == [rows.shape for rows in expected]
     assert architecture.heads == max(rows.shape[1] for rows in maps)
     assert architecture.kept.sum(1).tolist() == [rows.shape[1] for rows in maps]
-    assert max(map(apart, maps, expected)) < 2e-4  # MobileBERT normalises nothing, and rounds the most
+    assert max(map(differ, maps, expected)) < 2e-4  # MobileBERT normalises nothing, and rounds the most
     # Contrast enough for a mistake to show: no map is that of another head.
-    assert all(apart(rows, rows.roll(1, 1)) > 0.01 for rows in maps if rows.shape[1] > 1)
-    if not found.encoder_only and not found.tower:
-        own = every_type.states(found.name, found.model, given)[0]
-        if own.shape == states.shape:  # AutoModel of FSMT and Llama 4 gives logits
-            assert apart(states, own) < 1e-4 * float(own.abs().max())
+    assert all(differ(rows, rows.roll(1, 1)) > 0.01 for rows in maps if rows.shape[1] > 1)
+    if not checkpoint.encoder_only and not checkpoint.tower:
+        theirs = every_type.states(checkpoint.name, checkpoint.model, given)[0]
+        if theirs.shape == states.shape:  # AutoModel of FSMT and Llama 4 gives logits
+            assert differ(states, theirs) < 1e-4 * float(theirs.abs().max())
 
 
 #: Types that are tried and refused, by what is said of them; whatever else is built must be read.
@@ -167,13 +169,13 @@ VERIFIED = [name for name in ALL if name not in REASONS]
 USUAL = {"bert", "clip", "gpt2", "gpt_oss", "led", "llama", "longformer", "t5", "vit", "whisper"}
 
 
-def slow_but(usual: set[str], names: list[str]) -> list[Any]:
+def slow_but(usual, names):
     """Mark all types as slow but the usual ones."""
     return [pytest.param(name, marks=[] if name in usual else pytest.mark.slow) for name in names]
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch):
+def small_blocks(monkeypatch):
     """Read in blocks of some queries each, shorter than any text."""
     monkeypatch.setattr(blocks, "BLOCK_CPU", 1)
     monkeypatch.setattr(blocks, "LEAST_QUERIES", 7)
@@ -181,20 +183,20 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", slow_but({*USUAL, *(names[0] for names in REFUSED.values())}, ALL))
-def test_verified_or_refused(name: str):
+def test_verified_or_refused(name):
     """On inputs longer than those of the dry run, and than any window."""
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
     if name in REASONS:
         with pytest.raises(UnsupportedModelError, match=f"'{name}': .*{REASONS[name]}"):  # noqa: PT012
-            for found in checkpoints(name):
-                verify(*examine(found))
+            for checkpoint in checkpoints(name):
+                verify(*examine(checkpoint))
         return
-    for found, architecture in examined(name):
-        verify(found, architecture)
+    for checkpoint, architecture in examined(name):
+        verify(checkpoint, architecture)
         assert architecture.numbers == ((1, 3) if name in HYBRIDS else ())
-        said = any("only its encoder can be read" in warning for warning in architecture.warnings)
-        assert said == (name in ENCODER_ONLY)
+        encoder_only = any("only its encoder can be read" in warning for warning in architecture.warnings)
+        assert encoder_only == (name in ENCODER_ONLY)
 
 
 #: Types that take pad tokens for padding where they are given no mask.
@@ -217,7 +219,7 @@ CUT_OFF = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", slow_but({"bert", "marian", "roformer"}, ALL))
-def test_saved_with_its_head_and_read_without(name: str, tmp_path: Path):
+def test_saved_with_its_head_and_read_without(name, tmp_path):
     """What ``save_pretrained`` leaves out, the model computes: every weight of the body comes back."""
     if name not in CONFIG_MAPPING or name in CUT_OFF:
         pytest.skip("not in this transformers, or saved in part")
@@ -226,30 +228,32 @@ def test_saved_with_its_head_and_read_without(name: str, tmp_path: Path):
         pytest.skip("AutoModel has no class for it")
     saved: Any = body
     try:
-        mapping = next(one for one in HEADED if type(body.config) in one)
+        mapping = next(each for each in HEADED if type(body.config) in each)
         kind: Any = mapping[type(body.config)]
         saved = (kind[0] if isinstance(kind, tuple) else kind)(body.config)
     except Exception:  # it has none, or one that asks for more of its configuration
         pass
     saved.save_pretrained(tmp_path)
-    found = read_weights(tmp_path, name, AutoConfig.from_pretrained(tmp_path)).model.state_dict()
+    weights = read_weights(tmp_path, name, AutoConfig.from_pretrained(tmp_path)).model.state_dict()
     prefix = "" if saved is body else f"{saved.base_model_prefix}."
     expected = {key.removeprefix(prefix): weight for key, weight in saved.state_dict().items()}
-    shared = found.keys() & expected.keys()
+    shared = weights.keys() & expected.keys()
     assert shared
-    assert all(torch.equal(found[key], expected[key]) for key in shared)
+    assert all(torch.equal(weights[key], expected[key]) for key in shared)
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted({"bert", "t5", *GUESSING}))
-def test_a_text_that_spells_out_pad_tokens(name: str):
+def test_a_text_that_spells_out_pad_tokens(name):
     """It is read as the model reads it with a mask of ones, which is what its tokenizer gives."""
-    found, _ = examined(name)[0]
-    given = every_type.inputs(name, found.model)
+    checkpoint, _ = examined(name)[0]
+    given = every_type.inputs(name, checkpoint.model)
     given["input_ids"][:, 2::3] = 0
     with torch.inference_mode():
-        expected = found.body(**given, attention_mask=torch.ones_like(given["input_ids"]), use_cache=False)
-    assert apart(found.forward(given), expected[0]) < 1e-4 * float(expected[0].abs().max())
+        expected = checkpoint.body(
+            **given, attention_mask=torch.ones_like(given["input_ids"]), use_cache=False
+        )
+    assert differ(checkpoint.forward(given), expected[0]) < 1e-4 * float(expected[0].abs().max())
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -257,12 +261,12 @@ def test_a_text_that_spells_out_pad_tokens(name: str):
     "name",
     slow_but({"gpt_oss", "vit", "whisper"}, sorted({*VERIFIED[::3], *USUAL, "granite_swa", "siglip2"})),
 )
-def test_gates(name: str):
+def test_gates(name):
     """Whatever is read can be switched off, head by head."""
     if name not in CONFIG_MAPPING:
         pytest.skip("not in this transformers")
-    for found, architecture in examined(name):
-        assert "a lower one does" in check_gates(found, architecture).evidence
+    for checkpoint, architecture in examined(name):
+        assert "a lower one does" in check_gates(checkpoint, architecture).evidence
 
 
 #: What commands and options read of a model beside its attention.
@@ -276,16 +280,16 @@ FURTHER = {
 MASKING = "importance, ablate, prune"
 
 
-def list_lacking(found: Checkpoint, architecture: Architecture) -> list[str]:
+def list_lacking(checkpoint, architecture):
     """List the commands and options that refuse a model whose attention is read."""
     lacking = []
     for name, needs in FURTHER.items():
         try:
-            check_observations(found, architecture, needs)
+            check_observations(checkpoint, architecture, needs)
         except UnsupportedModelError:
             lacking.append(name)
     try:
-        check_gates(found, architecture)
+        check_gates(checkpoint, architecture)
     except UnsupportedModelError:
         lacking.append(MASKING)
     return lacking + ["view, compare, --all-pairs"] * bool(architecture.layer_heads)
@@ -301,13 +305,13 @@ def list_lacking(found: Checkpoint, architecture: Architecture) -> list[str]:
         ("segformer", ["view, compare, --all-pairs"]),
     ],
 )
-def test_commands_that_refuse_a_type(name: str, lacking: list[str]):
+def test_commands_that_refuse_a_type(name, lacking):
     """The record says the same, type by type."""
-    ((found, architecture),) = examined(name)
-    assert list_lacking(found, architecture) == lacking
+    ((checkpoint, architecture),) = examined(name)
+    assert list_lacking(checkpoint, architecture) == lacking
 
 
-def support_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
+def support_rows(name):
     """Name a type, how it is reached, what refuses it, and how that is known or why it is not reached."""
     if name in quirks.REFUSED:
         yield name, "refused", "", quirks.REFUSED[name]
@@ -316,10 +320,10 @@ def support_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
         yield name, "not tried", "", reason
         return
     try:
-        for found in checkpoints(name):
-            label = f"{name}, {found.tower}" if found.tower else name
+        for checkpoint in checkpoints(name):
+            label = f"{name}, {checkpoint.tower}" if checkpoint.tower else name
             try:
-                part, read = examine(found)
+                part, read = examine(checkpoint)
             except AttnprobeError as error:
                 yield label, "refused", "", getattr(error, "reason", str(error))
                 continue
@@ -330,7 +334,7 @@ def support_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
         yield name, "refused", "", getattr(error, "reason", str(error))
 
 
-def support_table() -> str:
+def support_table():
     """Run every type once and tabulate what came out, as Markdown."""
     names = [name for name in sorted({*every_type.TYPES, *quirks.REFUSED}) if name in CONFIG_MAPPING]
     lines = [

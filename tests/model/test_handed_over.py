@@ -1,7 +1,6 @@
 """Models as Python users hold them: wrapped, compiled, with adapters of peft."""
 
 import copy
-from collections.abc import Iterator
 
 import numpy as np
 import peft
@@ -34,26 +33,26 @@ BESIDE = {
 }
 
 
-def adapted(model: torch.nn.Module, kind: str) -> peft.PeftModel:
+def adapted(model, kind):
     """Put a loud adapter into a copy of a model."""
     torch.manual_seed(3)
-    found = peft.get_peft_model(copy.deepcopy(model), WITHIN[kind]())  # type: ignore[arg-type]
-    for name, weight in found.named_parameters():
+    loaded = peft.get_peft_model(copy.deepcopy(model), WITHIN[kind]())  # type: ignore[arg-type]
+    for name, weight in loaded.named_parameters():
         if "lora_" in name:
             torch.nn.init.normal_(weight, std=0.3)
-    return found.eval()
+    return loaded.eval()
 
 
-def compare(found: attnprobe.HeadTable, expected: attnprobe.HeadTable, without: str = "no column"):
+def compare(table, expected, without="no column"):
     """Hold every number of a table against another's, but for columns that begin with something."""
-    for name, values in found.data.items():
+    for name, values in table.data.items():
         if not name.startswith(without) and np.asarray(values).dtype.kind == "f":
             np.testing.assert_allclose(values, expected.data[name], rtol=1e-3, atol=1e-5, err_msg=name)
 
 
 class TestWrappers:
     @pytest.fixture(scope="class", autouse=True)
-    def alone(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    def alone(self, tmp_path_factory):
         """Be a group of one process, as DistributedDataParallel asks for."""
         met = tmp_path_factory.mktemp("group") / "met"
         distributed.init_process_group("gloo", init_method=f"file://{met}", rank=0, world_size=1)
@@ -72,9 +71,9 @@ class TestWrappers:
     def test_what_is_inside_is_asked(self, tiny, wrap):
         model, tokenizer = tiny("bert")
         wrapped = wrap(copy.deepcopy(model).requires_grad_(True)).train()
-        found = attnprobe.census(wrapped, TEXTS, tokenizer=tokenizer)
-        compare(found, attnprobe.census(model, TEXTS, tokenizer=tokenizer))
-        assert found["model"][0] == "BertModel"
+        table = attnprobe.census(wrapped, TEXTS, tokenizer=tokenizer)
+        compare(table, attnprobe.census(model, TEXTS, tokenizer=tokenizer))
+        assert table["model"][0] == "BertModel"
         assert all(part.training for part in wrapped.modules())
 
     def test_what_is_no_model_of_transformers(self, tiny):
@@ -91,13 +90,13 @@ class TestAdapters:
         """Columns that need the output projection are left out where an adapter changes what it gives."""
         model, tokenizer = tiny("bert")
         loaded = adapted(model, kind)
-        found = attnprobe.census(loaded, TEXTS, tokenizer=tokenizer, everything=True)
+        table = attnprobe.census(loaded, TEXTS, tokenizer=tokenizer, everything=True)
         merged = copy.deepcopy(loaded).merge_and_unload()
         expected = attnprobe.census(merged, TEXTS, tokenizer=tokenizer, everything=True)
-        compare(found, expected, without="qk_")
+        compare(table, expected, without="qk_")
         bare = attnprobe.census(model, TEXTS, tokenizer=tokenizer)
-        assert np.abs(found["entropy"] - bare["entropy"]).max() > 1e-2
-        assert "norm_total" not in found.data
+        assert np.abs(table["entropy"] - bare["entropy"]).max() > 1e-2
+        assert "norm_total" not in table.data
         assert "norm_total" in expected.data
 
     @pytest.mark.parametrize("kind", BESIDE)

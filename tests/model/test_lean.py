@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ print(json.dumps({{"csv": table.to_csv(), "heavy": [name for name in heavy if na
 HEAVY = ["torch._dynamo.convert_frame"]
 
 
-def ran(before: str = "", after: str = "") -> dict[str, Any]:
+def ran(before="", after=""):
     script = SCRIPT.format(before=before, after=after, heavy=HEAVY)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -17,11 +17,11 @@ def eye(media_model):
     return load_processor("image", media_model("vit"), "vit", None, None)
 
 
-def test_pixels_are_those_of_transformers(eye: Processor, media_model):
-    own = transformers.AutoImageProcessor.from_pretrained(media_model("vit"), backend="pil")
-    found = eye(IMAGE)
-    assert set(found) == {"pixel_values"}
-    assert torch.equal(found["pixel_values"], own(images=IMAGE, return_tensors="pt")["pixel_values"])
+def test_pixels_are_those_of_transformers(eye, media_model):
+    theirs = transformers.AutoImageProcessor.from_pretrained(media_model("vit"), backend="pil")
+    ours = eye(IMAGE)
+    assert set(ours) == {"pixel_values"}
+    assert torch.equal(ours["pixel_values"], theirs(images=IMAGE, return_tensors="pt")["pixel_values"])
 
 
 @pytest.mark.parametrize(
@@ -32,14 +32,14 @@ def test_pixels_are_those_of_transformers(eye: Processor, media_model):
         ("audio-spectrogram-transformer", 16_000, 10_240, True),
     ],
 )
-def test_sound(media_model, name: str, rate: int, window: int, fixed: bool):
-    found = load_processor("sound", media_model(name), name, None, None)
-    assert isinstance(found, Processor)
-    assert (found.rate, found.window, found.fixed) == (rate, window, fixed)
+def test_sound(media_model, name, rate, window, fixed):
+    processor = load_processor("sound", media_model(name), name, None, None)
+    assert isinstance(processor, Processor)
+    assert (processor.rate, processor.window, processor.fixed) == (rate, window, fixed)
 
 
 @pytest.mark.parametrize("kind", ["image", "sound"])
-def test_none(tmp_path, kind: str):
+def test_none(tmp_path, kind):
     with pytest.raises(UnsupportedModelError, match=f"no processor of {kind}.* that loads"):
         load_processor(kind, tmp_path, "it", None, None)
 
@@ -47,26 +47,26 @@ def test_none(tmp_path, kind: str):
 def test_padding_at_the_end_is_cut():
     """As that of wav2vec2-bert, to an even number of frames."""
 
-    def own(*_, **__):
+    def pad(*_, **__):
         features = torch.arange(8.0).view(1, 4, 2)
         return {"input_features": features, "attention_mask": torch.tensor([[1, 1, 1, 0]])}
 
-    found = Processor("sound", own, 16_000)(np.zeros(3, np.float32))
-    assert list(found) == ["input_features"]
-    assert found["input_features"].tolist() == [[[0, 1], [2, 3], [4, 5]]]
+    inputs = Processor("sound", pad, 16_000)(np.zeros(3, np.float32))
+    assert list(inputs) == ["input_features"]
+    assert inputs["input_features"].tolist() == [[[0, 1], [2, 3], [4, 5]]]
 
 
 def test_one_that_pads():
-    def own(*_, **__):
+    def pad(*_, **__):
         return {"input_values": torch.ones(1, 4), "attention_mask": torch.tensor([[0, 1, 1, 1]])}
 
     with pytest.raises(AttnprobeError, match="pads what it reads"):
-        Processor("sound", own, 16_000)(np.zeros(3, np.float32))
+        Processor("sound", pad, 16_000)(np.zeros(3, np.float32))
 
 
 def test_one_that_fails():
-    def own(*_, **__):
+    def fail(*_, **__):
         raise ValueError("too loud\nby far")
 
     with pytest.raises(AttnprobeError, match=r"^The checkpoint's processor fails: too loud\.$"):
-        Processor("sound", own, 16_000)(np.zeros(4, np.float32))
+        Processor("sound", fail, 16_000)(np.zeros(4, np.float32))

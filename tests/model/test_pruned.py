@@ -2,8 +2,6 @@
 
 import copy
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +10,8 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
-from transformers import (
-    AutoModel,
-    BertForMaskedLM,
-    BertForSequenceClassification,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-)
+from torch import nn
+from transformers import AutoModel, BertForMaskedLM, BertForSequenceClassification, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
 from attnprobe.errors import AttnprobeError
@@ -35,7 +27,6 @@ from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.removing import remove_heads
 from attnprobe.model.task_heads import CLASSIFICATION
 
-Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 Keep = NDArray[np.bool_]
 
 KEEP = np.array([[False, True, False, True], [False] * 4, [True] * 4])
@@ -43,20 +34,17 @@ IDS = torch.randint(8, 90, (3, 40), generator=torch.Generator().manual_seed(5))
 INPUTS = {"input_ids": IDS, "decoder_input_ids": IDS[:, :17]}
 SMALLER = ("bart", "bert", "modernbert")
 #: Types that can't be made physically smaller, and what is said.
-NOT_SMALLER = {
-    "eurobert": "its heads share projections",
-    "t5": "it can't be made physically smaller",
-}
+NOT_SMALLER = {"eurobert": "its heads share projections", "t5": "it can't be made physically smaller"}
 QUERY = "bert.encoder.layer.0.attention.self.query"
 
 physically = pytest.mark.parametrize("physical", [False, True], ids=["baked", "physical"])
 
 
-def single(tiny: Tiny, name: str) -> Checkpoint:
+def single(tiny, name):
     return Checkpoint(name, *tiny(name))
 
 
-def with_head(tiny: Tiny, kind: type[PreTrainedModel], **options: Any) -> Checkpoint:
+def with_head(tiny, kind, **options):
     """Give a tiny model a task head of its own."""
     body, tokenizer = tiny("bert")
     torch.manual_seed(0)
@@ -69,16 +57,16 @@ def with_head(tiny: Tiny, kind: type[PreTrainedModel], **options: Any) -> Checkp
 
 
 @pytest.fixture
-def classifier(tiny: Tiny) -> Checkpoint:
+def classifier(tiny):
     return with_head(tiny, BertForSequenceClassification, num_labels=3)
 
 
-def keep_of(checkpoint: Checkpoint) -> Keep:
+def keep_of(checkpoint):
     """Keep some heads of a layer, none of another; two more layers of each kind where there is a decoder."""
     return np.concatenate([KEEP, KEEP[[2, 0, 0, 1]]]) if checkpoint.decodes else KEEP
 
 
-def gated(checkpoint: Checkpoint, run: Callable[[], Tensor], keep: Keep | None = None) -> Tensor:
+def gated(checkpoint, run, keep=None):
     """Give what a model gives with the gates of removed heads closed."""
     keep = keep_of(checkpoint) if keep is None else keep
     with torch.inference_mode(), gate_attention(checkpoint.body) as gates:
@@ -86,16 +74,16 @@ def gated(checkpoint: Checkpoint, run: Callable[[], Tensor], keep: Keep | None =
         return run()
 
 
-def expected_logits(checkpoint: Checkpoint) -> Tensor:
+def expected_logits(checkpoint):
     return gated(checkpoint, lambda: checkpoint.model(input_ids=IDS)[0])
 
 
-def output(model: PreTrainedModel) -> Tensor:
+def output(model):
     with torch.inference_mode():
         return model(input_ids=IDS)[0]
 
 
-def save(checkpoint: Checkpoint, folder: Path, *, physical: bool, **options: Any) -> Path:
+def save(checkpoint, folder, *, physical, **options):
     """Prune a checkpoint and write it."""
     keep, record = options.pop("keep", keep_of(checkpoint)), options.pop("record", {})
     pruned = remove_heads(checkpoint, keep, physical=physical)
@@ -103,12 +91,12 @@ def save(checkpoint: Checkpoint, folder: Path, *, physical: bool, **options: Any
     return folder
 
 
-def edit(file: Path, **changes: Any):
+def edit(file, **changes):
     """Change entries of a JSON file."""
     file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
-def refuses(ask: Callable[[], object], pattern: str):
+def refuses(ask, pattern):
     """Expect one plain sentence that matches."""
     with pytest.raises(AttnprobeError, match=pattern) as caught:
         ask()
@@ -118,7 +106,7 @@ def refuses(ask: Callable[[], object], pattern: str):
 
 class TestRemoved:
     @pytest.mark.parametrize("name", [*SMALLER, *NOT_SMALLER])
-    def test_zeroed(self, tiny: Tiny, name: str):
+    def test_zeroed(self, tiny, name):
         """The same but for rounding in double precision, and not the original."""
         model, tokenizer = tiny(name)
         checkpoint = Checkpoint(name, copy.deepcopy(model).double(), tokenizer)
@@ -130,7 +118,7 @@ class TestRemoved:
         assert {key: weight.shape for key, weight in baked.model.state_dict().items()} == shapes
 
     @pytest.mark.parametrize("name", SMALLER)
-    def test_smaller(self, tiny: Tiny, name: str):
+    def test_smaller(self, tiny, name):
         """Of each removed head, as many rows or columns go as it is wide; a bias goes with its row."""
         checkpoint = single(tiny, name)
         keep, body = keep_of(checkpoint), checkpoint.body
@@ -149,19 +137,19 @@ class TestRemoved:
         assert before - after == gone > 0
 
     @pytest.mark.parametrize("name", NOT_SMALLER)
-    def test_not_smaller(self, tiny: Tiny, name: str):
+    def test_not_smaller(self, tiny, name):
         checkpoint = single(tiny, name)
         with pytest.raises(UnsupportedModelError, match=f"'{name}'.*{NOT_SMALLER[name]}.*--physical"):
             remove_heads(checkpoint, keep_of(checkpoint), physical=True)
 
     @physically
-    def test_everything_removed(self, tiny: Tiny, physical: bool):
+    def test_everything_removed(self, tiny, physical):
         checkpoint, keep = single(tiny, "bert"), np.zeros((3, 4), bool)
         expected = gated(checkpoint, lambda: checkpoint.forward(INPUTS), keep)
         states = remove_heads(checkpoint, keep, physical=physical).forward(INPUTS)
         assert relative_difference(states, expected) < 1e-5
 
-    def test_conv1d_is_zeroed_and_not_made_smaller(self, copied: Tiny):
+    def test_conv1d_is_zeroed_and_not_made_smaller(self, copied):
         model, tokenizer = copied("bert")
         for layer in model.encoder.layer:
             layer.attention.output.dense = Conv1D(32, 32)
@@ -172,13 +160,13 @@ class TestRemoved:
         with pytest.raises(UnsupportedModelError, match=r"it has a Conv1D .*\); leave out --physical"):
             remove_heads(checkpoint, KEEP, physical=True)
 
-    def test_a_fused_projection_in_another_order(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
+    def test_a_fused_projection_in_another_order(self, tiny, monkeypatch):
         """Head by head, as GPT-NeoX has it: it runs, but gives something else, so it is refused."""
         checkpoint = single(tiny, "modernbert")
         attention = type(checkpoint.body.get_submodule("layers.0.attn"))
         before = attention.forward
 
-        def interleaved(self: nn.Module, *arguments: object, **options: object):
+        def interleaved(self, *arguments, **options):
             linear = self.Wqkv
             forward = linear.forward
             linear.forward = lambda x: forward(x).unflatten(-1, (-1, 3, 8)).transpose(-3, -2).flatten(-3)
@@ -196,7 +184,7 @@ class TestRemoved:
 class TestWritten:
     """What is written is what the gates gave."""
 
-    def test_in_this_process(self, classifier: Checkpoint, tmp_path: Path, physical: bool):
+    def test_in_this_process(self, classifier, tmp_path, physical):
         record = {"by": "random", "seed": 3, "removed": "nonsense"}
         folder = save(classifier, tmp_path / "some" / "where", physical=physical, record=record)
         model = load_pruned(folder)
@@ -212,16 +200,14 @@ class TestWritten:
             "removed": [[0, 0], [0, 2], [1, 0], [1, 1], [1, 2], [1, 3]],
         }  # fmt: skip
 
-    def test_masked_lm_with_tied_weights(self, tiny: Tiny, tmp_path: Path, physical: bool):
+    def test_masked_lm_with_tied_weights(self, tiny, tmp_path, physical):
         checkpoint = with_head(tiny, BertForMaskedLM)
         model: Any = load_pruned(save(checkpoint, tmp_path / "pruned", physical=physical))
         assert model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
         assert relative_difference(output(model), expected_logits(checkpoint)) < 1e-5
 
     @pytest.mark.parametrize("stored", [torch.bfloat16, torch.float32])
-    def test_type_of_the_stored_weights(
-        self, classifier: Checkpoint, tmp_path: Path, physical: bool, stored: torch.dtype
-    ):
+    def test_type_of_the_stored_weights(self, classifier, tmp_path, physical, stored):
         """Weights that came from half precision fit into it again."""
         model: Any = copy.deepcopy(classifier.model)
         model.to(stored).save_pretrained(tmp_path / "original")
@@ -245,10 +231,8 @@ class TestWritten:
         ],
         ids=["tokenizer", "weights", "read back"],
     )
-    def test_nothing_half_written(
-        self, classifier: Checkpoint, tmp_path: Path, monkeypatch: Any, physical, owner, name, error
-    ):
-        def fail(*_: Any, **__: Any):
+    def test_nothing_half_written(self, classifier, tmp_path, monkeypatch, physical, owner, name, error):
+        def fail(*_, **__):
             raise error
 
         monkeypatch.setattr(*([f"{owner}.{name}"] if isinstance(owner, str) else [owner, name]), fail)
@@ -258,12 +242,12 @@ class TestWritten:
         )
         assert not list(tmp_path.iterdir())
 
-    def test_interrupted(self, classifier: Checkpoint, tmp_path: Path, monkeypatch: Any, physical: bool):
+    def test_interrupted(self, classifier, tmp_path, monkeypatch, physical):
         """What lay there is still there."""
         folder = save(classifier, tmp_path / "pruned", physical=physical)
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
 
-        def interrupt(*_: Any, **__: Any):
+        def interrupt(*_, **__):
             raise KeyboardInterrupt
 
         monkeypatch.setattr("attnprobe.model.pruning.load_pruned", interrupt)
@@ -274,7 +258,7 @@ class TestWritten:
 
 
 @pytest.mark.parametrize("name", [*SMALLER, *NOT_SMALLER])
-def test_every_architecture_comes_back(tiny: Tiny, tmp_path: Path, name: str):
+def test_every_architecture_comes_back(tiny, tmp_path, name):
     checkpoint = single(tiny, name)
     expected = gated(checkpoint, lambda: checkpoint.forward(INPUTS))
     for physical in (False, True) if name in SMALLER else (False,):
@@ -293,7 +277,7 @@ def test_every_architecture_comes_back(tiny: Tiny, tmp_path: Path, name: str):
 class TestDestination:
     """Where a pruned checkpoint may go."""
 
-    def test_not_over_another(self, classifier: Checkpoint, tmp_path: Path):
+    def test_not_over_another(self, classifier, tmp_path):
         folder = save(classifier, tmp_path / "pruned", physical=True)
         refuses(lambda: save(classifier, folder, physical=False), "exists; choose another .* --overwrite")
         assert load_checkpoint(str(folder)).kept is not None
@@ -301,11 +285,11 @@ class TestDestination:
         assert load_checkpoint(str(folder)).kept is None
         assert list(tmp_path.iterdir()) == [folder]
 
-    def test_a_parent_that_can_not_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def test_a_parent_that_can_not_be_written(self, tmp_path, monkeypatch):
         """It is refused early, in the nearest folder that is there, and nothing is left."""
         tried = []
 
-        def denied(dir: Path):
+        def denied(dir):
             tried.append(dir)
             raise PermissionError(13, "Permission denied")
 
@@ -314,16 +298,16 @@ class TestDestination:
         refuses(lambda: check_free(tmp_path / "new" / "x", overwrite=False), r"written \(permission denied\)")
         assert tried == [tmp_path]
 
-    def test_read_back_otherwise(self, classifier: Checkpoint, tmp_path: Path, monkeypatch: Any):
+    def test_read_back_otherwise(self, classifier, tmp_path, monkeypatch):
         monkeypatch.setattr("attnprobe.model.pruning.load_pruned", lambda *_, **__: classifier.model)
         refuses(lambda: save(classifier, tmp_path / "x", physical=False), "reads other weights back")
         assert not list(tmp_path.iterdir())
 
 
-def change_weights(change: Callable[[dict[str, Tensor]], object]) -> Callable[[Path], object]:
+def change_weights(change):
     """Make what changes the stored weights of a folder."""
 
-    def edit_weights(folder: Path):
+    def edit_weights(folder):
         weights = load_file(folder / "model.safetensors")
         change(weights)
         save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
@@ -331,7 +315,7 @@ def change_weights(change: Callable[[dict[str, Tensor]], object]) -> Callable[[P
     return edit_weights
 
 
-def pickle_weights(folder: Path):
+def pickle_weights(folder):
     torch.save({}, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
 
@@ -340,7 +324,7 @@ class TestHostile:
     """Files that are not what they say."""
 
     @pytest.fixture
-    def folder(self, classifier: Checkpoint, tmp_path: Path) -> Path:
+    def folder(self, classifier, tmp_path):
         return save(classifier, tmp_path / "pruned", physical=True)
 
     @pytest.mark.parametrize(
@@ -354,11 +338,11 @@ class TestHostile:
             {"removed": [[0, 0], [7, 2], [1, 0], [1, 1], [1, 2], [1, 3]]},
         ],
     )
-    def test_record_that_contradicts_itself(self, folder: Path, changes: dict[str, Any]):
+    def test_record_that_contradicts_itself(self, folder, changes):
         edit(folder / RECORD, **changes)
         refuses(lambda: load_checkpoint(str(folder)), "contradicts itself about which heads are removed")
 
-    def test_record_that_contradicts_the_weights(self, folder: Path):
+    def test_record_that_contradicts_the_weights(self, folder):
         edit(folder / RECORD, kept_per_layer=[3, 0, 3], removed=[[0, 0], *([1, k] for k in range(4)), [2, 0]])
         refuses(lambda: examine(load_checkpoint(str(folder))), "which no record says")
 
@@ -378,6 +362,6 @@ class TestHostile:
             (lambda f: edit(f / "config.json", hidden_size=2**20, intermediate_size=2**24), "is .* there"),
         ],
     )
-    def test_refused(self, folder: Path, spoil: Callable[[Path], object], pattern: str):
+    def test_refused(self, folder, spoil, pattern):
         spoil(folder)
         refuses(lambda: load_pruned(folder), pattern)

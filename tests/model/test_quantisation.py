@@ -58,11 +58,11 @@ def pack(copied):
     return change
 
 
-def assert_close(found, expected, atol=1e-5):
-    assert [column.name for column in found.columns] == [column.name for column in expected.columns]
-    for column in found.columns:
+def assert_close(result, expected, atol=1e-5):
+    assert [column.name for column in result.columns] == [column.name for column in expected.columns]
+    for column in result.columns:
         if column.role in {"measure", "error"}:
-            ours, theirs = (np.asarray(table.data[column.name], float) for table in (found, expected))
+            ours, theirs = (np.asarray(table.data[column.name], float) for table in (result, expected))
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=atol, err_msg=column.name)
 
 
@@ -71,16 +71,16 @@ class TestStandIn:
         (model, tokenizer), plain = pack(Named), tiny("bert")[0]
         for command, options in (("census", {"weights": "both"}), ("rank", {})):
             run = getattr(attnprobe, command)
-            found, expected = (run(one, TEXTS, tokenizer=tokenizer, **options) for one in (model, plain))
-            assert_close(found, expected)
-            assert command != "rank" or not np.isnan(found["qk_rank"]).any()
+            table, expected = (run(one, TEXTS, tokenizer=tokenizer, **options) for one in (model, plain))
+            assert_close(table, expected)
+            assert command != "rank" or not np.isnan(table["qk_rank"]).any()
 
     def test_those_that_nobody_unpacks(self, pack, tiny):
         model, tokenizer = pack(Locked)
-        found = attnprobe.census(model, TEXTS, tokenizer=tokenizer)
-        assert "norm_total" not in found.data
-        own = attnprobe.entropy(tiny("bert")[0], TEXTS, tokenizer=tokenizer)
-        np.testing.assert_allclose(found["entropy"], own["entropy"], atol=1e-5)
+        table = attnprobe.census(model, TEXTS, tokenizer=tokenizer)
+        assert "norm_total" not in table.data
+        plain = attnprobe.entropy(tiny("bert")[0], TEXTS, tokenizer=tokenizer)
+        np.testing.assert_allclose(table["entropy"], plain["entropy"], atol=1e-5)
         with pytest.raises(AttnprobeError, match=r"weights are quantised \(Locked\) in a way that can't be"):
             attnprobe.census(model, TEXTS, tokenizer=tokenizer, weights="norm")
         notes = attnprobe.rank(model, TEXTS, tokenizer=tokenizer).notes

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from transformers import CONFIG_MAPPING
@@ -21,7 +20,7 @@ WORDS = re.compile(
 COMMON = {"align", "clip", "data", "fuse", "git", "led", "sam", "timm_backbone", "edge", "mask"}
 
 
-def list_words(file: Path) -> Iterator[str]:
+def list_words(file):
     """List the strings, attributes and keywords of a file, without its docstrings."""
     tree = ast.parse(file.read_text())
     described = {
@@ -39,7 +38,7 @@ def list_words(file: Path) -> Iterator[str]:
             yield node.arg
 
 
-def find_quirks(file: Path) -> set[str]:
+def find_quirks(file):
     """Find the words of a file that are names of types, or of what only some types have."""
     types = {*CONFIG_MAPPING} - COMMON if "model" in file.relative_to(PACKAGE).parts else set()
     words = [word for text in list_words(file) for word in re.findall(r"[\w-]+", text)]

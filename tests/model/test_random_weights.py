@@ -1,9 +1,7 @@
 """A model with random weights is the same architecture, without any trained weight, and is read alike."""
 
 import copy
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,24 +16,23 @@ from attnprobe.model.borrowing import wrap_model
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import randomise_weights
 
-Tiny = Callable[[str], Any]
 NAMES = ["bert", "t5", "llama"]
 
 
-def wrap(tiny: Tiny, name: str) -> Checkpoint:
+def wrap(tiny, name):
     return Checkpoint(name, *tiny(name))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_trained_weight_is_left(tiny: Tiny, name: str):
+def test_no_trained_weight_is_left(tiny, name):
     """Every weight of a tiny model was redrawn or moved since it was built, norms and biases too."""
     checkpoint = wrap(tiny, name)
     before = copy.deepcopy(checkpoint.model.state_dict())
-    found = dict(randomise_weights(checkpoint).model.named_parameters())
-    assert found.keys() == dict(checkpoint.model.named_parameters()).keys()
+    drawn = dict(randomise_weights(checkpoint).model.named_parameters())
+    assert drawn.keys() == dict(checkpoint.model.named_parameters()).keys()
     for key, weight in checkpoint.model.named_parameters():
-        assert found[key].shape == weight.shape
-        assert not torch.equal(found[key], weight), key
+        assert drawn[key].shape == weight.shape
+        assert not torch.equal(drawn[key], weight), key
         assert torch.equal(weight, before[key])
 
 
@@ -46,7 +43,7 @@ def test_no_trained_weight_is_left(tiny: Tiny, name: str):
         ("t5", "encoder.block.1.layer.0.SelfAttention.q", (32 * 8) ** -0.5),  # without a division by its root
     ],
 )
-def test_weights_are_drawn_as_the_architecture_has_them(tiny: Tiny, name: str, query: str, spread: float):
+def test_weights_are_drawn_as_the_architecture_has_them(tiny, name, query, spread):
     checkpoint = wrap(tiny, name)
     drawn = torch.cat(
         [
@@ -60,7 +57,7 @@ def test_weights_are_drawn_as_the_architecture_has_them(tiny: Tiny, name: str, q
     assert bias is None or not bias.any()
 
 
-def test_a_seed_gives_the_same_weights_and_leaves_the_random_state(tiny: Tiny):
+def test_a_seed_gives_the_same_weights_and_leaves_the_random_state(tiny):
     checkpoint = wrap(tiny, "bert")
     state = torch.get_rng_state()
     first, again, other = (randomise_weights(checkpoint, seed).model.state_dict() for seed in (3, 3, 4))
@@ -73,15 +70,15 @@ def test_a_seed_gives_the_same_weights_and_leaves_the_random_state(tiny: Tiny):
 
 
 @pytest.mark.parametrize("kind", [BertForMaskedLM, T5ForConditionalGeneration])
-def test_tied_weights_stay_tied(tiny: Tiny, kind: Any):
+def test_tied_weights_stay_tied(tiny, kind):
     body, tokenizer = tiny("bert" if kind is BertForMaskedLM else "t5")
     config = copy.deepcopy(body.config)
     config.tie_word_embeddings = True
-    found: Any = randomise_weights(Checkpoint("tied", kind(config), tokenizer)).model
-    assert found.get_output_embeddings().weight is found.get_input_embeddings().weight
+    built: Any = randomise_weights(Checkpoint("tied", kind(config), tokenizer)).model
+    assert built.get_output_embeddings().weight is built.get_input_embeddings().weight
 
 
-def test_what_can_not_be_built_is_refused_with_a_sentence(tiny: Tiny, copied: Tiny):
+def test_what_can_not_be_built_is_refused_with_a_sentence(tiny, copied):
     checkpoint = wrap(tiny, "bert")
     packed = replace(checkpoint, quantisation="torchao, Int8Tensor")
     with pytest.raises(AttnprobeError, match=r"quantised \(torchao, Int8Tensor\)"):
@@ -93,7 +90,7 @@ def test_what_can_not_be_built_is_refused_with_a_sentence(tiny: Tiny, copied: Ti
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")  # of peft, by transformers
-def test_adapters_in_place_are_refused(copied: Tiny):
+def test_adapters_in_place_are_refused(copied):
     model, tokenizer = copied("bert")
     adapted = get_peft_model(model, LoraConfig(target_modules=["query"]))
     with pytest.raises(AttnprobeError, match="adapters, fewer heads"):
@@ -113,8 +110,8 @@ class TestOption:
         assert set(first["model"]) == {"demo (random weights 3)"}
         assert first.provenance["model"]["random_weights"] == 3
 
-    def test_another_seed_is_another_run(self, tmp_path: Path):
-        asked = {"limit": 4, "resume": tmp_path / "state"}
-        attnprobe.entropy("demo", random_weights=1, **asked)
+    def test_another_seed_is_another_run(self, tmp_path):
+        options = {"limit": 4, "resume": tmp_path / "state"}
+        attnprobe.entropy("demo", random_weights=1, **options)
         with pytest.raises(AttnprobeError, match="belongs to a run with another"):
-            attnprobe.entropy("demo", random_weights=2, **asked)
+            attnprobe.entropy("demo", random_weights=2, **options)

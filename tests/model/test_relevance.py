@@ -7,21 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import (
-    BertConfig,
-    BertForSequenceClassification,
-    GPT2Config,
-    GPT2LMHeadModel,
-    PreTrainedModel,
-    PreTrainedTokenizerFast,
-)
+from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 from transformers.activations import ACT2FN
 
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import Way
 from attnprobe.model.relevance import Relevance
 
-Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 LAYERS, HEADS = 3, 4
 DRAW = torch.Generator().manual_seed(5)
 ROWS = torch.randn(3, 6, generator=DRAW, dtype=torch.float64)
@@ -29,7 +21,7 @@ TABLE = torch.randn(20, 6, generator=DRAW, dtype=torch.float64)
 ALONG = torch.randn(3, 6, generator=DRAW, dtype=torch.float64)
 
 
-def pulled(function: Callable[[Tensor], Tensor], given: Tensor = ROWS) -> tuple[Tensor, Tensor]:
+def pulled(function, given=ROWS):
     """Give the value of a function of computed rows, and the gradient by them of its product with ALONG."""
     with Relevance():
         rows = functional.embedding(torch.arange(len(given)), given)
@@ -54,7 +46,7 @@ HOMOGENEOUS: dict[str, Callable[[Tensor], Tensor]] = {
 
 class TestRules:
     @pytest.mark.parametrize("name", HOMOGENEOUS)
-    def test_activations_keep_their_slope(self, name: str):
+    def test_activations_keep_their_slope(self, name):
         function = HOMOGENEOUS[name]
         value, gradient = pulled(function)
         expected = function(ROWS)
@@ -64,14 +56,14 @@ class TestRules:
     @pytest.mark.parametrize(
         "function", [torch.sigmoid, lambda x: x.softmax(-1), lambda x: 1 + torch.tanh(x), lambda x: 1 / x]
     )
-    def test_constants(self, function: Callable[[Tensor], Tensor]):
+    def test_constants(self, function):
         _, gradient = pulled(function)
         assert not gradient.any()
 
     def test_products_are_shared_out(self):
         weight = torch.randn(6, 6, generator=DRAW, dtype=torch.float64)
 
-        def function(rows: Tensor) -> Tensor:
+        def function(rows):
             return rows * (rows @ weight)
 
         _, gradient = pulled(function)
@@ -80,7 +72,7 @@ class TestRules:
         torch.testing.assert_close((gradient * ROWS).sum(), (ALONG * function(ROWS)).sum())
 
     @pytest.mark.parametrize("affine", [False, True])
-    def test_layer_norm(self, affine: bool):
+    def test_layer_norm(self, affine):
         norm = nn.LayerNorm(6, elementwise_affine=affine).double().requires_grad_(False)
         if affine:
             norm.weight.copy_(TABLE[0])
@@ -102,7 +94,7 @@ class TestRules:
             lambda x: functional.glu(torch.cat([x, 2 * x], -1)),
         ],
     )
-    def test_other_norms_keep_everything(self, norm: Any):
+    def test_other_norms_keep_everything(self, norm):
         if isinstance(norm, nn.Module):
             norm.requires_grad_(False)
         value, gradient = pulled(norm)
@@ -110,7 +102,7 @@ class TestRules:
         torch.testing.assert_close((gradient * ROWS).sum(), (value * ALONG).sum())
 
     def test_attention_is_linear_in_values(self):
-        def attend(rows: Tensor) -> Tensor:
+        def attend(rows):
             return functional.scaled_dot_product_attention(*(rows[None, None] * k for k in (3, 2, 1)))[0, 0]
 
         value, gradient = pulled(attend)
@@ -119,11 +111,11 @@ class TestRules:
         torch.testing.assert_close(gradient, probabilities.T @ ALONG)
 
 
-def some_ids(tokenizer: PreTrainedTokenizerFast) -> Tensor:
+def some_ids(tokenizer):
     return torch.randint(5, len(tokenizer), (2, 9), generator=torch.Generator().manual_seed(1))
 
 
-def relevance(model: PreTrainedModel, ids: Tensor, way: Way = Way.REGISTRY) -> Tensor:
+def relevance(model, ids, way=Way.REGISTRY):
     """Explain the last states along a direction: (example, layer, head)."""
     xi = torch.ones(len(ids), LAYERS, HEADS, requires_grad=True)
     with Relevance(), gate_attention(model, way) as gates:
@@ -131,7 +123,7 @@ def relevance(model: PreTrainedModel, ids: Tensor, way: Way = Way.REGISTRY) -> T
         return torch.autograd.grad(explained(model(input_ids=ids)[0]), xi)[0]
 
 
-def explained(states: Tensor) -> Tensor:
+def explained(states):
     along = torch.randn(states.shape[1:], generator=torch.Generator().manual_seed(3))
     return (states * along).sum()
 
@@ -145,7 +137,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_is_value_times_gradient_of_what_the_head_gives(tiny: Tiny, name: str):
+def test_is_value_times_gradient_of_what_the_head_gives(tiny, name):
     """Gates change nothing about the rules: without any, the heads' outputs have the same relevance."""
     model, tokenizer = tiny(name)
     ids, given = some_ids(tokenizer), []
@@ -168,14 +160,14 @@ def test_is_value_times_gradient_of_what_the_head_gives(tiny: Tiny, name: str):
         1,
     )
     way = Way.TAP if name == "deberta-v2" else Way.REGISTRY
-    found = relevance(model, ids, way)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
+    ours = relevance(model, ids, way)
+    torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
 
 
 # Against lxt
 
 
-def filled(model: PreTrainedModel) -> PreTrainedModel:
+def filled(model):
     with torch.no_grad():
         for number, weight in enumerate(model.parameters()):
             waves = torch.sin(
@@ -185,7 +177,7 @@ def filled(model: PreTrainedModel) -> PreTrainedModel:
     return model.double().eval().requires_grad_(False)
 
 
-def margin(logits: Tensor) -> Tensor:
+def margin(logits):
     best = logits.topk(2, -1).values
     return best[..., 0] - best[..., 1]
 
@@ -226,7 +218,7 @@ BY_LXT = {
 
 
 @pytest.mark.parametrize("name", BY_LXT)
-def test_against_lxt(name: str):
+def test_against_lxt(name):
     """Their divisions add 1e-10 to every x of f(x) / x."""
     ids = torch.tensor([[2, 9, 5, 7, 3], [2, 11, 4, 6, 3]])
     model: Any = filled(BertForSequenceClassification(_BERT) if name == "bert" else GPT2LMHeadModel(_GPT2))
@@ -235,5 +227,5 @@ def test_against_lxt(name: str):
         gates.set(xi)
         logits = model(input_ids=ids).logits
         explained = margin(logits) if name == "bert" else margin(logits[:, :-1]).mean(-1)
-        found = torch.autograd.grad(explained.sum(), xi)[0]
-    torch.testing.assert_close(found, torch.tensor(BY_LXT[name], dtype=torch.float64), rtol=1e-6, atol=1e-12)
+        ours = torch.autograd.grad(explained.sum(), xi)[0]
+    torch.testing.assert_close(ours, torch.tensor(BY_LXT[name], dtype=torch.float64), rtol=1e-6, atol=1e-12)

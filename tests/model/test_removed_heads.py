@@ -3,9 +3,6 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -53,14 +50,14 @@ SIZES = {
 }
 
 
-def remove_heads(folder: Path, name: str, gone: dict[str, list[int]]) -> None:
+def remove_heads(folder, name, gone):
     """Do to the files of a checkpoint what ``prune_heads`` and ``save_pretrained`` of transformers 4 did."""
     weights = load_file(folder / "model.safetensors")
     inputs, output = STORED[name]
     for key, weight in weights.items():
         read, written = re.search(output, key), re.search(inputs, key)
-        found = read or written
-        lost = gone.get(found[1], []) if found else []
+        match = read or written
+        lost = gone.get(match[1], []) if match else []
         width = weight.shape[-1] // HEADS // (3 if "c_attn" in key else 1)
         stays = torch.tensor([head not in lost for head in range(HEADS)]).repeat_interleave(width)
         if read and weight.ndim == 2:
@@ -73,21 +70,19 @@ def remove_heads(folder: Path, name: str, gone: dict[str, list[int]]) -> None:
     (folder / "config.json").write_text(json.dumps(config))
 
 
-def silence_heads(folder: Path, name: str, gone: dict[str, list[int]]) -> None:
+def silence_heads(folder, name, gone):
     """Zero what reads the heads, which is as if they were not there."""
     weights = load_file(folder / "model.safetensors")
     for key, weight in weights.items():
-        found = re.search(STORED[name][1], key)
-        for head in gone.get(found[1], []) if found and weight.ndim == 2 else ():
+        match = re.search(STORED[name][1], key)
+        for head in gone.get(match[1], []) if match and weight.ndim == 2 else ():
             columns = weight if name == "gpt2" else weight.T
             columns.unflatten(0, (HEADS, -1))[head] = 0
     save_file({key: weight.contiguous() for key, weight in weights.items()}, folder / "model.safetensors")
 
 
 @pytest.mark.parametrize("name", STORED)
-def test_heads_that_transformers_4_removed(
-    saved: Callable[[str], Path], media_model: Any, tmp_path: Path, name: str
-):
+def test_heads_that_transformers_4_removed(saved, media_model, tmp_path, name):
     """The outputs are those of the model whose heads are silent."""
     gone = {"0": [0, 2]} if name == "albert" else GONE
     modality = "image" if name == "vit" else "text"
@@ -111,7 +106,7 @@ def test_heads_that_transformers_4_removed(
     ("name", "gone"),
     [("t5", {"0": [1]}), *(("bert", gone) for gone in ({"9": [1]}, {"0": [77]}, {"0": [0, 1, 2, 3]}, [1]))],
 )
-def test_others_are_refused_by_name(saved: Callable[[str], Path], tmp_path: Path, name: str, gone: Any):
+def test_others_are_refused_by_name(saved, tmp_path, name, gone):
     shutil.copytree(saved(name), tmp_path / "cut")
     path = tmp_path / "cut" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"pruned_heads": gone}))
@@ -127,9 +122,7 @@ def test_others_are_refused_by_name(saved: Callable[[str], Path], tmp_path: Path
         (T5ForConditionalGeneration, T5Config(**SIZES), "shared", "lm_head"),
     ],
 )
-def test_tied_weights_under_their_other_name(
-    saved: Callable[[str], Path], tmp_path: Path, kind: Any, config: Any, stored: str, other: str
-):
+def test_tied_weights_under_their_other_name(saved, tmp_path, kind, config, stored, other):
     """Only the weights of the head are stored, with which the embeddings are one."""
     torch.manual_seed(0)
     kind(config).save_pretrained(tmp_path / "tied")
@@ -140,6 +133,6 @@ def test_tied_weights_under_their_other_name(
     weights[f"{other}.weight"] = weights.pop(f"{stored}.weight")
     save_file(weights, tmp_path / "other" / "model.safetensors", metadata={"format": "pt"})
     texts = ["the dog ran to the water .", "is it late ?"]
-    expected, found = (attnprobe.entropy(str(tmp_path / part), texts) for part in ("tied", "other"))
-    assert found["entropy"].tolist() == expected["entropy"].tolist()
+    expected, table = (attnprobe.entropy(str(tmp_path / part), texts) for part in ("tied", "other"))
+    assert table["entropy"].tolist() == expected["entropy"].tolist()
     assert load_checkpoint(str(tmp_path / "other")).missing == ()

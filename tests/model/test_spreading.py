@@ -1,8 +1,6 @@
 """A checkpoint spread by accelerate gives what the same checkpoint gives on one device."""
 
 import importlib.util
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,6 @@ from attnprobe.model.checkpoint import Checkpoint, list_devices
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.locate import LoadOptions
 
-Saved = Callable[[str], Path]
 MISSING = importlib.util.find_spec("accelerate") is None
 needs_accelerate = pytest.mark.skipif(MISSING, reason="accelerate is not installed")
 
@@ -31,7 +28,7 @@ PARTS = {
 TEXTS = ["the river bank was slow , and the dog ran .", "a bird", "the parcel came late ."]
 
 
-def numbers(table: Any) -> np.ndarray:
+def numbers(table):
     return np.stack([table[name] for name in table.data if np.asarray(table[name]).dtype.kind == "f"])
 
 
@@ -40,21 +37,21 @@ def numbers(table: Any) -> np.ndarray:
 class TestOnDisk:
     """Weights that are fetched from disk while their part runs."""
 
-    def test_loaded(self, saved: Saved, name: str):
-        found = load_checkpoint(str(saved(name)), LoadOptions(device_map=PARTS[name]))
-        assert any(weight.is_meta for weight in found.model.parameters())
-        assert set(list_devices(found.model)) == {"cpu", "disk"} or list_devices(found.model) == ["disk"]
-        assert found.device == torch.device("cpu")
-        assert "disk" in found.devices
+    def test_loaded(self, saved, name):
+        spread = load_checkpoint(str(saved(name)), LoadOptions(device_map=PARTS[name]))
+        assert any(weight.is_meta for weight in spread.model.parameters())
+        assert set(list_devices(spread.model)) == {"cpu", "disk"} or list_devices(spread.model) == ["disk"]
+        assert spread.device == torch.device("cpu")
+        assert "disk" in spread.devices
         plain = load_checkpoint(str(saved(name)))
         inputs = {"input_ids": torch.full((2, 7), 9), "decoder_input_ids": torch.full((2, 5), 8)}
-        assert torch.equal(found.forward(inputs), plain.forward(inputs))
+        assert torch.equal(spread.forward(inputs), plain.forward(inputs))
         assert plain.devices == "cpu"
-        assert inspect(found).sites == inspect(plain).sites
-        assert inspect(found).way is inspect(plain).way
-        assert check_gates(found, inspect(found)) == check_gates(plain, inspect(plain))
+        assert inspect(spread).sites == inspect(plain).sites
+        assert inspect(spread).way is inspect(plain).way
+        assert check_gates(spread, inspect(spread)) == check_gates(plain, inspect(plain))
 
-    def test_census(self, saved: Saved, name: str):
+    def test_census(self, saved, name):
         spread = attnprobe.census(str(saved(name)), TEXTS, device_map=PARTS[name])
         plain = attnprobe.census(str(saved(name)), TEXTS)
         np.testing.assert_array_equal(numbers(spread), numbers(plain))
@@ -62,7 +59,7 @@ class TestOnDisk:
 
 
 @needs_accelerate
-def test_gradients_through_weights_on_disk(saved: Saved):
+def test_gradients_through_weights_on_disk(saved):
     folder, options = str(saved("bert")), {"objective": "representation"}
     spread = attnprobe.importance(folder, TEXTS, device_map=PARTS["bert"], **options)
     plain = attnprobe.importance(folder, TEXTS, **options)
@@ -70,7 +67,7 @@ def test_gradients_through_weights_on_disk(saved: Saved):
 
 
 @needs_accelerate
-def test_handed_over(saved: Saved):
+def test_handed_over(saved):
     """A loaded model that is offloaded already: its weights lie in the main memory between passes."""
     import accelerate
 
@@ -79,13 +76,13 @@ def test_handed_over(saved: Saved):
     model = load_checkpoint(str(saved("bert"))).model
     accelerate.cpu_offload(model, torch.device("cpu"))
     assert all(weight.is_meta for weight in model.parameters())
-    found = attnprobe.census(model, TEXTS, tokenizer=plain.tokenizer)
-    np.testing.assert_array_equal(numbers(found), numbers(expected))
+    table = attnprobe.census(model, TEXTS, tokenizer=plain.tokenizer)
+    np.testing.assert_array_equal(numbers(table), numbers(expected))
     assert Checkpoint("offloaded", model, plain.tokenizer).device == torch.device("cpu")
 
 
 @needs_accelerate
-def test_not_written(saved: Saved, tmp_path: Path):
+def test_not_written(saved, tmp_path):
     options: dict[str, Any] = {"objective": "representation", "share": 0.3, "device_map": PARTS["bert"]}
     with pytest.raises(AttnprobeError, match=r"spread over several devices"):
         attnprobe.prune(str(saved("bert")), TEXTS, save=tmp_path / "pruned", **options)
@@ -95,13 +92,13 @@ def test_not_written(saved: Saved, tmp_path: Path):
 class TestRefused:
     """What is refused before anything is loaded."""
 
-    def test_without_accelerate(self, monkeypatch: pytest.MonkeyPatch):
+    def test_without_accelerate(self, monkeypatch):
         find, hidden = importlib.util.find_spec, {"accelerate"}
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name in hidden else find(name))
         with pytest.raises(AttnprobeError, match="pip install accelerate"):
             attnprobe.entropy("demo", TEXTS, device_map="auto")
 
-    def test_in_several_processes(self, monkeypatch: pytest.MonkeyPatch):
+    def test_in_several_processes(self, monkeypatch):
         monkeypatch.setenv("WORLD_SIZE", "2")
         with pytest.raises(AttnprobeError, match="without torchrun"):
             load_checkpoint("demo", LoadOptions(device_map="auto"))

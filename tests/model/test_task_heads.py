@@ -1,16 +1,13 @@
 """Task heads: found where a checkpoint holds every weight of them, never made up unasked."""
 
 import copy
-from collections.abc import Callable
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoConfig
 from transformers.models.marian import modeling_marian as marian
 
 from attnprobe.errors import ModelError
@@ -21,24 +18,19 @@ from attnprobe.model.task_heads import (
     MASKED_LM,
     SEQ2SEQ,
     TASK_HEADS,
-    TaskHead,
-    Weights,
     find_head,
     read_weights,
 )
-
-Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
-Saved = Callable[[str, TaskHead | None], Path]
 
 TOKENS, ANSWERS = (head for head in TASK_HEADS if head.name in {"token classification", "question answering"})
 
 
 @pytest.fixture(scope="module")
-def kept(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Saved:
+def kept(tiny, tmp_path_factory):
     """Write a tiny checkpoint with a head."""
 
     @cache
-    def save(name: str, head: TaskHead | None) -> Path:
+    def save(name, head):
         base, tokenizer = tiny(name)
         config = copy.deepcopy(base.config)
         if head is CLASSIFICATION:
@@ -55,11 +47,11 @@ def kept(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Saved:
     return save
 
 
-def read(folder: Path, *wanted: TaskHead, **options: Any) -> Weights:
+def read(folder, *wanted, **options):
     return read_weights(folder, folder.name, AutoConfig.from_pretrained(folder), wanted, **options)
 
 
-def change(folder: Path, edit: Callable[[dict[str, Any]], object], tmp_path: Path) -> Path:
+def change(folder, edit, tmp_path):
     """Copy a folder with other weights."""
     other = tmp_path / "changed"
     other.mkdir()
@@ -71,16 +63,15 @@ def change(folder: Path, edit: Callable[[dict[str, Any]], object], tmp_path: Pat
     return other
 
 
-def same(model: PreTrainedModel, folder: Path) -> bool:
-    stored, found = load_file(folder / "model.safetensors"), model.state_dict()
-    return bool(stored) and all(key in found and torch.equal(found[key], w) for key, w in stored.items())
+def same(model, folder):
+    stored, ours = load_file(folder / "model.safetensors"), model.state_dict()
+    return bool(stored) and all(key in ours and torch.equal(ours[key], w) for key, w in stored.items())
 
 
 @pytest.mark.parametrize(
-    ("name", "head"),
-    [("bert", MASKED_LM), ("modernbert", CLASSIFICATION), ("t5", SEQ2SEQ)],
+    ("name", "head"), [("bert", MASKED_LM), ("modernbert", CLASSIFICATION), ("t5", SEQ2SEQ)]
 )
-def test_a_head_that_is_there(kept: Saved, name: str, head: TaskHead):
+def test_a_head_that_is_there(kept, name, head):
     folder = kept(name, head)
     for wanted in ([MASKED_LM, CLASSIFICATION, SEQ2SEQ], [head]):
         weights = read(folder, *wanted)
@@ -90,19 +81,19 @@ def test_a_head_that_is_there(kept: Saved, name: str, head: TaskHead):
 
 
 @pytest.mark.parametrize("head", [None, ANSWERS])
-def test_a_head_that_is_not_there(kept: Saved, head: TaskHead | None):
+def test_a_head_that_is_not_there(kept, head):
     """The encoder alone is loaded, and its weights are those of the file."""
     folder = kept("bert", head)
-    found = read(folder, CLASSIFICATION, SEQ2SEQ, MASKED_LM)
-    assert found.head is None
-    assert all("pooler" in key for key in found.missing)
+    weights = read(folder, CLASSIFICATION, SEQ2SEQ, MASKED_LM)
+    assert weights.head is None
+    assert all("pooler" in key for key in weights.missing)
     stored = load_file(folder / "model.safetensors")
-    for key, weight in found.model.state_dict().items():
+    for key, weight in weights.model.state_dict().items():
         if "pooler" not in key:
             assert any(k.endswith(key) and torch.equal(weight, w) for k, w in stored.items())
 
 
-def test_token_classification_with_a_pooler(tiny: Tiny, tmp_path: Path):
+def test_token_classification_with_a_pooler(tiny, tmp_path):
     """Old checkpoints that tag names (dslim/bert-base-NER) hold a pooler and a ``classifier``."""
     base, _ = tiny("bert")
     model = transformers.BertForTokenClassification(copy.deepcopy(base.config))
@@ -112,16 +103,16 @@ def test_token_classification_with_a_pooler(tiny: Tiny, tmp_path: Path):
 
 
 @pytest.mark.parametrize("key", ["classifier.bias", "bert.pooler.dense.weight", "classifier.weight"])
-def test_half_a_head_is_none(kept: Saved, tmp_path: Path, key: str):
+def test_half_a_head_is_none(kept, tmp_path, key):
     folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
-    found = read(folder, CLASSIFICATION)
-    assert found.head is None
+    weights = read(folder, CLASSIFICATION)
+    assert weights.head is None
     forced = read(folder, CLASSIFICATION, force=True)
     assert forced.head is CLASSIFICATION
     assert forced.missing == (key,)
 
 
-def test_a_head_is_made_up_from_a_fixed_seed(kept: Saved):
+def test_a_head_is_made_up_from_a_fixed_seed(kept):
     first, second = (read(kept("bert", None), CLASSIFICATION, force=True) for _ in range(2))
     assert first.head is CLASSIFICATION
     assert first.missing == ("classifier.bias", "classifier.weight")
@@ -130,7 +121,7 @@ def test_a_head_is_made_up_from_a_fixed_seed(kept: Saved):
     assert weight.std() > 0
 
 
-def test_an_incomplete_encoder(kept: Saved, tmp_path: Path):
+def test_an_incomplete_encoder(kept, tmp_path):
     """Not even with --force-head are weights of the encoder believed; heads aside, they are refused."""
     key = "bert.encoder.layer.1.attention.self.query.weight"
     folder = change(kept("bert", CLASSIFICATION), lambda weights: weights.pop(key), tmp_path)
@@ -140,13 +131,13 @@ def test_an_incomplete_encoder(kept: Saved, tmp_path: Path):
 
 
 @pytest.mark.parametrize("computed", [True, False])
-def test_what_is_computed_may_be_left_out(kept: Saved, tmp_path: Path, monkeypatch: Any, computed: bool):
+def test_what_is_computed_may_be_left_out(kept, tmp_path, monkeypatch, computed):
     """Sinusoids need not be in a file; frozen zeros are what a weight is before it is read."""
     if not computed:
         table = marian.MarianSinusoidalPositionalEmbedding
         monkeypatch.setattr(table, "create_weight", lambda self: torch.zeros_like(self.weight))
 
-    def drop(weights: dict[str, Any]):
+    def drop(weights):
         for key in [key for key in weights if "embed_positions" in key]:
             del weights[key]
 
@@ -158,7 +149,7 @@ def test_what_is_computed_may_be_left_out(kept: Saved, tmp_path: Path, monkeypat
         read(folder)
 
 
-def test_load_checkpoint(kept: Saved):
+def test_load_checkpoint(kept):
     folder = str(kept("distilbert", CLASSIFICATION))
     loaded = load_checkpoint(folder, heads=(CLASSIFICATION, MASKED_LM))
     assert loaded.head is CLASSIFICATION
@@ -171,14 +162,14 @@ def test_load_checkpoint(kept: Saved):
     assert forced.missing
 
 
-def test_tokenizer_of_targets(kept: Saved, tiny: Tiny, tmp_path: Path):
+def test_tokenizer_of_targets(kept, tiny, tmp_path):
     folder = change(kept("bart", SEQ2SEQ), lambda _: None, tmp_path)
     assert load_checkpoint(str(folder), heads=(SEQ2SEQ,)).target_tokenizer is None
     other = tiny("t5")[1]
     other.save_pretrained(folder / "target_tokenizer")
-    found = load_checkpoint(str(folder), heads=(SEQ2SEQ,))
-    assert found.target_tokenizer("a dog")["input_ids"] == other("a dog")["input_ids"]
-    assert found.tokenizer("a dog")["input_ids"] != other("a dog")["input_ids"]
+    loaded = load_checkpoint(str(folder), heads=(SEQ2SEQ,))
+    assert loaded.target_tokenizer("a dog")["input_ids"] == other("a dog")["input_ids"]
+    assert loaded.tokenizer("a dog")["input_ids"] != other("a dog")["input_ids"]
 
 
 @pytest.mark.parametrize(
@@ -192,5 +183,5 @@ def test_tokenizer_of_targets(kept: Saved, tiny: Tiny, tmp_path: Path):
         ("ElectraForPreTraining", None),  # tells tokens that were replaced, and has no words to give
     ],
 )
-def test_head_of(name: str, expected: TaskHead | None):
+def test_head_of(name, expected):
     assert find_head(name) is expected

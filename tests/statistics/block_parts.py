@@ -81,8 +81,8 @@ def in_every_way(**values: Sequence[Any]) -> Callable[[Callable[..., None]], Cal
                     raise
 
         signature = inspect.signature(test)
-        asked = [one for name, one in signature.parameters.items() if name not in values]
-        repeated.__signature__ = signature.replace(parameters=asked)  # type: ignore[attr-defined]
+        parameters = [one for name, one in signature.parameters.items() if name not in values]
+        repeated.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return repeated
 
     return decorate

@@ -100,8 +100,8 @@ def pieced() -> Callable[[Statistic, AttentionBlock, tuple[int, ...]], Tensor]:
         if statistic.scope in {"map", "model"}:  # has to see whole maps
             together = torch.cat([piece.probabilities for piece in pieces], 2)
             return statistic.evaluate(AttentionBlock(together, whole.layout))
-        found = [statistic.evaluate(piece) for piece in pieces]
-        return torch.cat(found, 2) if statistic.scope == "query" else torch.stack(found).sum(0)
+        parts = [statistic.evaluate(piece) for piece in pieces]
+        return torch.cat(parts, 2) if statistic.scope == "query" else torch.stack(parts).sum(0)
 
     return ask
 

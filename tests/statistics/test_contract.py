@@ -67,13 +67,13 @@ class TestEvery:
     ):
         whole = drawn(2, 4, 9, content_only=content_only, kind=kind)
         order = [2, 0, 3, 1]
-        found, before = number(statistic, of_heads(whole, order)), number(statistic, whole)
+        values, before = number(statistic, of_heads(whole, order)), number(statistic, whole)
         if statistic.rows == "pair":
             pairs = list(itertools.combinations(range(4), 2))
             moved = [pairs.index(tuple(sorted((order[a], order[b])))) for a, b in pairs]
         else:
             moved = [0] if statistic.rows == "layer" else order
-        torch.testing.assert_close(found, before[:, moved], equal_nan=True)
+        torch.testing.assert_close(values, before[:, moved], equal_nan=True)
 
     @in_every_way(**WAYS)
     def test_precision_does_not_matter(
@@ -81,6 +81,6 @@ class TestEvery:
     ):
         """The compiled float32 loops and the float64 path of torch agree."""
         whole = drawn(2, 3, 24, content_only=content_only, kind=kind)
-        found = number(statistic, whole).double()
+        values = number(statistic, whole).double()
         expected = number(statistic, in_double(whole)).double()
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6, equal_nan=True)
+        torch.testing.assert_close(values, expected, rtol=1e-5, atol=1e-6, equal_nan=True)

@@ -1,27 +1,24 @@
 """Statistics of images, whose patches lie in rows and columns, against sums made by hand."""
 
 import itertools
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import pytest
 import torch
+from by_definition import in_rows_and_columns
 from torch import Tensor
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Grid, Layout
 from attnprobe.attention.tokens import TokenFeatures
 from attnprobe.statistics import Statistic, select_statistics
-from attnprobe.statistics.positional import FURTHEST_STEP
 
 Number = Callable[[Statistic, AttentionBlock], Tensor]
 
-STEPS = range(-FURTHEST_STEP, FURTHEST_STEP + 1)
 POSITIONAL = select_statistics("positional")
-#: Where a neighbour lies, in rows below and columns to the right.
-NEIGHBOURS = {"previous": (0, -1), "self": (0, 0), "next": (0, 1), "above": (-1, 0), "below": (1, 0)}
 
 
 @dataclass(frozen=True)
@@ -82,45 +79,6 @@ IMAGES = [
 ]
 
 
-def mean(values: list[float]) -> float:
-    """Average what is defined; NaN where nothing is."""
-    values = [value for value in values if not math.isnan(value)]
-    return sum(values) / len(values) if values else math.nan
-
-
-def by_hand(image: Image, rows: list[list[float]], kept: list[bool]) -> dict[str, list[float]]:
-    """Compute every positional statistic of a head in an image, patch by patch."""
-    weights = []
-    for row in rows:
-        left = [p if keep else 0.0 for p, keep in zip(row, kept, strict=True)]
-        weights.append([p / sum(left) if sum(left) else math.nan for p in left])
-    found = {}
-    for name, (down, right) in NEIGHBOURS.items():
-        there = [(image.at(*patch), image.at(patch[0] + down, patch[1] + right)) for patch in image.patches]
-        found[name] = [mean([weights[query][key] for query, key in there if key is not None])]
-
-    distances, uniform = [], []
-    for patch in image.patches:
-        row = weights[image.at(*patch)]
-        on_patches = sum(row[image.at(*other)] for other in image.patches)
-        spans = [(row[image.at(*other)], math.dist(patch, other)) for other in image.patches]
-        distances.append(sum(p * span for p, span in spans) / on_patches if on_patches else math.nan)
-        uniform.append(mean([span for _, span in spans]))
-    found["attention_distance"] = [mean(distances)]
-    yardstick = mean(uniform)
-    found["attention_distance_ratio"] = [mean(distances) / yardstick if yardstick else math.nan]
-
-    asking = [patch for patch in image.patches if not math.isnan(weights[image.at(*patch)][0])]
-    found["offset_share"] = []
-    for down, right in itertools.product(STEPS, STEPS):
-        there = [(image.at(*patch), image.at(patch[0] + down, patch[1] + right)) for patch in asking]
-        there = [(query, key) for query, key in there if key is not None]
-        hits = sum(weights[query].index(max(weights[query])) == key for query, key in there)
-        usable = there and 2 * len(there) >= len(asking)
-        found["offset_share"].append(hits / len(there) if usable else math.nan)
-    return found
-
-
 @pytest.mark.parametrize("image", IMAGES, ids=str)
 @pytest.mark.parametrize("content_only", [False, True], ids=["plain", "content-only"])
 class TestByHand:
@@ -128,12 +86,13 @@ class TestByHand:
 
     def test_positional(self, image: Image, number: Number, content_only: bool):
         block = image.drawn(content_only=content_only)
-        kept = block.layout.keys.kept[0].tolist()
-        found = {statistic.name: number(statistic, block) for statistic in POSITIONAL}
-        for sequence, head in itertools.product(range(2), range(3)):
-            expected = by_hand(image, block.probabilities[sequence, head].double().tolist(), kept)
-            assert found.keys() == expected.keys()
-            for name, values in found.items():
-                ours = values[sequence, head].reshape(-1).double()
-                theirs = torch.tensor(expected[name], dtype=torch.float64)
-                torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6, equal_nan=True, msg=name)
+        values = {statistic.name: number(statistic, block).double().numpy() for statistic in POSITIONAL}
+        kept = np.flatnonzero(block.layout.keys.kept[0])
+        rows = block.probabilities.double().numpy()[:, :, kept][..., kept]
+        rows /= rows.sum(-1, keepdims=True)
+        grid = image.grid.first, image.grid.rows, image.grid.columns
+        expected = in_rows_and_columns(rows, kept, kept, grid)
+        expected["offset_share"] = expected.pop("offsets")
+        assert values.keys() == expected.keys()
+        for name, of_heads in values.items():
+            np.testing.assert_allclose(of_heads, expected[name], rtol=1e-5, atol=1e-6, err_msg=name)

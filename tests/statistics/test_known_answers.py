@@ -23,8 +23,8 @@ def ask(number: Callable[..., Tensor]) -> Ask:
     """Ask for a statistic by name: one number a head, or the number itself of a single head."""
 
     def name(statistic: str, block: AttentionBlock) -> float | list[float]:
-        found = number(all_statistics()[statistic], block)[0].tolist()
-        return found[0] if len(found) == 1 else found
+        values = number(all_statistics()[statistic], block)[0].tolist()
+        return values[0] if len(values) == 1 else values
 
     return name
 
@@ -34,8 +34,8 @@ def shares(number: Callable[..., Tensor]) -> Callable[[AttentionBlock], dict[int
     """Ask a single head for its defined shares at offsets."""
 
     def ask(block: AttentionBlock) -> dict[int, float]:
-        found = number(all_statistics()["offset_share"], block)[0, 0].tolist()
-        return {place - FURTHEST: value for place, value in enumerate(found) if not math.isnan(value)}
+        values = number(all_statistics()["offset_share"], block)[0, 0].tolist()
+        return {place - FURTHEST: value for place, value in enumerate(values) if not math.isnan(value)}
 
     return ask
 
@@ -93,8 +93,8 @@ def test_offsets_are_counted_over_queries_that_have_such_a_key(
     shares: Callable[..., dict[int, float]], block: Block
 ):
     """Looking at the first token: one query of n - d has it d places before."""
-    found = shares(block(looks_at(0)))
-    assert found == {offset: near(1 / (N - abs(offset)) if offset <= 0 else 0) for offset in range(-4, 5)}
+    values = shares(block(looks_at(0)))
+    assert values == {offset: near(1 / (N - abs(offset)) if offset <= 0 else 0) for offset in range(-4, 5)}
 
 
 def test_ties_go_to_the_first_key(ask: Ask, shares: Callable[..., dict[int, float]], block: Block):

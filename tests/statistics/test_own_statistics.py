@@ -27,7 +27,7 @@ def column_most(block):
     return block.probabilities.mean(2).amax(-1)
 
 
-@statistic(unit="share", scope="layer", reduce=lambda found, layout: found / layout.queries.length)
+@statistic(unit="share", scope="layer", reduce=lambda values, layout: values / layout.queries.length)
 def confident(block):
     """Share of queries with a key above one half, counted block by block."""
     return (block.probabilities.amax(-1) > 0.5).sum(-1)
@@ -45,8 +45,8 @@ def test_a_function_of_a_block(own_maps):
         "column_most": [maps.mean(2).max(-1) for maps in by_text],
         "confident": [(maps.max(-1) > 0.5).mean(-1) for maps in by_text],
     }
-    for name, found in expected.items():
-        values = np.stack(found).reshape(len(TEXTS), -1)
+    for name, of_texts in expected.items():
+        values = np.stack(of_texts).reshape(len(TEXTS), -1)
         np.testing.assert_allclose(table[name], values.mean(0), atol=1e-6)
         np.testing.assert_allclose(table[f"{name}_se"], values.std(0, ddof=1) / np.sqrt(3), atol=1e-6)
 
@@ -55,9 +55,9 @@ def test_maps_are_put_together_from_blocks(monkeypatch):
     expected = attnprobe.census("demo", TEXTS, statistics=[column_most, confident])
     monkeypatch.setattr("attnprobe.model.reading.blocks.BLOCK_CPU", 1)
     monkeypatch.setattr("attnprobe.model.reading.blocks.LEAST_QUERIES", 3)
-    found = attnprobe.census("demo", TEXTS, statistics=[column_most, confident])
+    table = attnprobe.census("demo", TEXTS, statistics=[column_most, confident])
     for name in ("column_most", "column_most_se", "confident", "confident_se"):
-        np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
+        np.testing.assert_allclose(table[name], expected[name], atol=1e-6)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ class TestMaps:
     @pytest.mark.parametrize("content_only", [False, True])
     def test_by_singular_values(self, drawn, number, kind, content_only):
         whole = drawn(content_only=content_only, kind=kind)
-        found, layout = number(MAP_RANK, whole), whole.layout
+        ranks, layout = number(MAP_RANK, whole), whole.layout
         for place in range(3):
             for head in range(4):
                 rows = whole.probabilities[place, head][layout.queries.kept[place]][
@@ -29,4 +29,4 @@ class TestMaps:
                 ]
                 rows = rows.double() / rows.sum(1, keepdim=True)
                 expected = rank_of(torch.linalg.svdvals(rows[~rows.isnan().any(1)]))
-                assert found[place, head].item() == pytest.approx(expected.item(), rel=1e-5)
+                assert ranks[place, head].item() == pytest.approx(expected.item(), rel=1e-5)

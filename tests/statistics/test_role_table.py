@@ -47,8 +47,8 @@ def heads(**given):
     return RoleEvidence(columns, NUMBER, dict.fromkeys(columns, DOCUMENTS))
 
 
-def names(found, thresholds=THRESHOLDS, more=None):
-    every = decide_roles(found, thresholds, more or [[]] * NUMBER)
+def names(evidence, thresholds=THRESHOLDS, more=None):
+    every = decide_roles(evidence, thresholds, more or [[]] * NUMBER)
     return [[role["role"] for role in held] for held in every]
 
 
@@ -79,42 +79,42 @@ def test_the_whole_interval_lies_beyond(measure, value, threshold, role):
 
 def test_few_documents_need_more():
     """The value lies 4 errors beyond: enough for 4 heads and 128 documents, not for 5 (t = 5.6) or 1."""
-    found = heads(special_excess=(0.34, 0.01))
+    evidence = heads(special_excess=(0.34, 0.01))
     for documents, expected in ((128, ["delimiter"]), (12, ["delimiter"]), (5, []), (1, [])):
-        few = replace(found, documents=found.documents | {"special_excess": documents})
+        few = replace(evidence, documents=evidence.documents | {"special_excess": documents})
         assert names(few) == [expected] * NUMBER
 
 
 def test_places_and_their_names():
     share = {"offset_share": (0.97, 0.001), "offset_share_shuffled": (0.95, 0.001)}
-    found = heads(**share, offset=[-1, 0, 1, -3])
-    assert names(found) == [["previous"], ["self"], ["next"], ["offset -3"]]
-    assert [find_role_kind(held[0]) for held in names(found)] == ["previous", "self", "next", "offset"]
+    evidence = heads(**share, offset=[-1, 0, 1, -3])
+    assert names(evidence) == [["previous"], ["self"], ["next"], ["offset -3"]]
+    assert [find_role_kind(held[0]) for held in names(evidence)] == ["previous", "self", "next", "offset"]
 
 
 def test_a_share_that_is_lost_when_shuffled_is_none():
     """In between, where the interval still reaches the threshold, the head has its role."""
-    found = heads(offset_share=(0.97, 0.001), offset_share_shuffled=([0.97, 0.899, 0.88, 0.3], 0.002))
-    assert names(found) == [["previous"], ["previous"], [], []]
-    without = {name: cells for name, cells in found.columns.items() if "shuffled" not in name}
-    assert names(replace(found, columns=without)) == [["previous"]] * NUMBER
+    evidence = heads(offset_share=(0.97, 0.001), offset_share_shuffled=([0.97, 0.899, 0.88, 0.3], 0.002))
+    assert names(evidence) == [["previous"], ["previous"], [], []]
+    without = {name: cells for name, cells in evidence.columns.items() if "shuffled" not in name}
+    assert names(replace(evidence, columns=without)) == [["previous"]] * NUMBER
 
 
 def test_most_attended_by_a_hair_is_no_role():
     """Attention is nearly uniform, and still most at one offset, or at the rarest token."""
-    found = heads(
+    evidence = heads(
         offset_share=(1.0, 0.0), offset_share_shuffled=(1.0, 0.0), rarest_excess=(0.9, 0.0),
         rare_lift=(1.5, 0.01),
         effective_share=([0.99, 0.4, 0.99, 0.4], 0.0),
     )  # fmt: skip
-    assert names(found) == [["broad"], ["previous", "rare words"]] * 2
+    assert names(evidence) == [["broad"], ["previous", "rare words"]] * 2
 
 
 def test_the_first_names_the_head_and_thresholds_move():
-    found = heads(special_excess=(0.7, 0.01), duplicate=(0.6, 0.01), effective_share=(0.65, 0.001))
-    assert names(found) == [["delimiter", "duplicate", "broad"]] * NUMBER
+    evidence = heads(special_excess=(0.7, 0.01), duplicate=(0.6, 0.01), effective_share=(0.65, 0.001))
+    assert names(evidence) == [["delimiter", "duplicate", "broad"]] * NUMBER
     higher = THRESHOLDS | {"delimiter": 0.75, "broad": 0.7}
-    assert names(found, higher) == [["duplicate"]] * NUMBER
+    assert names(evidence, higher) == [["duplicate"]] * NUMBER
     order = list(ROLE_MARKS)
     assert order.index("delimiter") < order.index("duplicate") < order.index(MIXED)
     assert len({mark.letter for mark in ROLE_MARKS.values()}) == len(ROLE_MARKS)
@@ -125,16 +125,23 @@ def test_the_first_names_the_head_and_thresholds_move():
 
 def test_patterns_by_hand():
     far = 0.1 / half_width(np.ones(NUMBER), DOCUMENTS)[0]
-    found = heads(
+    evidence = heads(
         vertical_excess=([0.6, 0.6, 0.1, 0.3], [0.99 * far, 1.01 * far, 0.01, 0.01]),
         diagonal_excess=([0.1, -0.1, 0.6, 0.3], 0.01),
         vertical_diagonal_excess=(0.6, 0.01),
     )
     # The second reaches below the threshold; what is on either is beyond it, and none on the diagonal.
-    assert name_patterns(found, THRESHOLDS) == ["vertical", "heterogeneous", "diagonal", "vertical+diagonal"]
-    found = heads(segment_excess=([0.9, 0.7, 0.9, 0.9], 0.01), diagonal_excess=([0.1, 0.1, 0.6, 0.1], 0.01))
-    assert name_patterns(found, THRESHOLDS) == ["block", "heterogeneous", "diagonal", "block"]
-    assert name_patterns(found, THRESHOLDS | {"block": 0.95})[0] == "heterogeneous"
+    assert name_patterns(evidence, THRESHOLDS) == [
+        "vertical",
+        "heterogeneous",
+        "diagonal",
+        "vertical+diagonal",
+    ]
+    evidence = heads(
+        segment_excess=([0.9, 0.7, 0.9, 0.9], 0.01), diagonal_excess=([0.1, 0.1, 0.6, 0.1], 0.01)
+    )
+    assert name_patterns(evidence, THRESHOLDS) == ["block", "heterogeneous", "diagonal", "block"]
+    assert name_patterns(evidence, THRESHOLDS | {"block": 0.95})[0] == "heterogeneous"
     assert name_patterns(RoleEvidence({}, NUMBER, {}), THRESHOLDS) == [None] * NUMBER
 
 
@@ -143,20 +150,22 @@ def test_patterns_by_hand():
 
 def tally(random, chance, rule, documents=400, links=2):
     """Count links of one label that heads (2 layers of 2) answer with some chance, and one rule."""
-    found = LinkCounts.empty([("det", SYNTAX_TASK.forward)], [0, 0], 2, len(SYNTAX_TASK.rules))
+    counts = LinkCounts.empty([("det", SYNTAX_TASK.forward)], [0, 0], 2, len(SYNTAX_TASK.rules))
     for document in range(documents):
         block = document % BLOCKS
-        found.number[0, 0, block] += links
-        found.hits[0, :, :, block] += random.binomial(links, chance).astype(np.int32)
-        found.guessed[0, 0, 3, block] += random.binomial(links, rule)
-    return found
+        counts.number[0, 0, block] += links
+        counts.hits[0, :, :, block] += random.binomial(links, chance).astype(np.int32)
+        counts.guessed[0, 0, 3, block] += random.binomial(links, rule)
+    return counts
 
 
 def test_a_relation_that_a_head_knows():
     chance = np.array([[0.2, 0.9], [0.5, 0.58]])
-    found = find_known_relations(tally(np.random.default_rng(0), chance, 0.5), SYNTAX_TASK, "syntactic", 0.1)
-    assert [[role["role"] for role in held] for held in found] == [[], ["syntactic: det"], [], []]
-    (role,) = found[1]
+    relations = find_known_relations(
+        tally(np.random.default_rng(0), chance, 0.5), SYNTAX_TASK, "syntactic", 0.1
+    )
+    assert [[role["role"] for role in held] for held in relations] == [[], ["syntactic: det"], [], []]
+    (role,) = relations[1]
     assert role["measure"] == "accuracy, dependent to head"
     assert role["value"] == pytest.approx(0.9, abs=0.04)
     assert role["threshold"] == pytest.approx(0.6, abs=0.08)
@@ -185,13 +194,15 @@ def tabulated(corpus=None, documents=slice(None), **given):
     }  # fmt: skip
     statistics = [all_statistics()[name] for name in usual]
     sums, numbers = {}, np.arange(DOCUMENTS)[documents]
-    for one in statistics:
-        values = np.broadcast_to(given.get(one.name, usual[one.name]), (DOCUMENTS, HEADS))[:, None]
-        if one.name.startswith("offset"):
+    for statistic in statistics:
+        values = np.broadcast_to(given.get(statistic.name, usual[statistic.name]), (DOCUMENTS, HEADS))[
+            :, None
+        ]
+        if statistic.name.startswith("offset"):
             offsets = np.zeros((DOCUMENTS, 1, HEADS, 2 * FURTHEST + 1))
             offsets[..., FURTHEST - 1] = values
             values = offsets
-        sums[one.name] = one.sums.of(values[documents], None, numbers)
+        sums[statistic.name] = statistic.sums.of(values[documents], None, numbers)
     record = {"corpus": corpus or {}}
     labels = Labels("tiny", "text", record, number_layers(("encoder",)))
     return ROLES.table("roles", Measurement(sums, len(numbers)), statistics, labels)
@@ -199,5 +210,5 @@ def tabulated(corpus=None, documents=slice(None), **given):
 
 @pytest.mark.parametrize("decided", [True, False])
 def test_what_the_text_cannot_decide_is_no_role(decided):
-    found = tabulated({"rare_decided": decided}, rarest_excess=0.9, rare_lift=2.0)
-    assert set(found["role"]) == {"rare words" if decided else "mixed"}
+    table = tabulated({"rare_decided": decided}, rarest_excess=0.9, rare_lift=2.0)
+    assert set(table["role"]) == {"rare words" if decided else "mixed"}

@@ -1,28 +1,36 @@
-"""Attention to special tokens, and within the query's own text of two."""
+"""Roles and patterns: query by query in numpy, of uniform attention, and the rarest token beyond chance."""
 
+from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import entropy
 
 from attnprobe.attention.block import AttentionBlock
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import Modalities, TokenFeatures
 from attnprobe.statistics.roles import (
+    ALIGNED,
+    DIAGONAL,
     EFFECTIVE,
+    EITHER,
+    FIRST_TOKEN,
     RAREST,
     SEGMENT,
     SPECIAL,
+    VERTICAL,
 )
 
 FIRST, SEPARATOR, WORD = "[", "|", "w"
-SEGMENT_EXCESS, (SPECIAL_EXCESS, SPECIAL_PREFERENCE) = SEGMENT, SPECIAL
+(SPECIAL_EXCESS, SPECIAL_PREFERENCE), (FIRST_EXCESS, FIRST_PREFERENCE) = SPECIAL, FIRST_TOKEN
+STATISTICS = (*SPECIAL, *FIRST_TOKEN, SEGMENT, VERTICAL, DIAGONAL, EITHER, EFFECTIVE, ALIGNED)
 
 
 def tokens(text):
     """Read a sequence off its signs: ``[ww|www|``."""
-    first, separator = (torch.tensor([[sign == one for sign in text]]) for one in (FIRST, SEPARATOR))
+    first, separator = (torch.tensor([[sign == mark for sign in text]]) for mark in (FIRST, SEPARATOR))
     no, rank = torch.zeros_like(first), torch.zeros(first.shape, dtype=torch.long)
     return TokenFeatures(first, separator, no, ~(first | separator), no.float(), ~no, rank, rank)
 
@@ -42,50 +50,73 @@ def test_segments(text, segments):
     assert tokens(text).segments.tolist() == [list(map(int, segments))]
 
 
-def rows_of(length, causal):
-    rows = np.random.default_rng(0).dirichlet(np.ones(length), (1, 2, length)).astype(np.float32)
-    if causal:
-        rows = np.tril(rows)
+def lay_out(text, kind, queries="[wwww|w"):
+    keys = tokens(text)
+    return Layout(tokens(queries), keys) if kind == "cross" else Layout.of(keys, causal=kind == "decoder")
+
+
+def draw(layout):
+    """Draw the rows of three heads."""
+    shape = 1, 3, layout.queries.length
+    rows = np.random.default_rng(0).dirichlet(np.full(layout.keys.length, 0.5), shape)
+    if layout.causal:
+        rows = np.tril(rows + 1e-9)
         rows /= rows.sum(-1, keepdims=True)
-    return rows
+    return AttentionBlock(torch.from_numpy(rows.astype(np.float32)), layout)
 
 
-def in_parts(function, block):
-    """Ask about one query at a time."""
-    length = block.probabilities.shape[2]
-    parts = [AttentionBlock(block.probabilities[:, :, at : at + 1], block.layout, at) for at in range(length)]
-    return torch.cat([function(part) for part in parts], 2)
+def list_keys(text, kind, query, queries):
+    """Give what a query sees; of that, special tokens, sinks, and what stands at its place."""
+    seen = range(query + 1) if kind == "decoder" else range(len(text))
+    special = [key for key in seen if text[key] != WORD]
+    place, reach = query, 1
+    if kind == "cross":
+        place, reach = (query + 0.5) * len(text) / queries - 0.5, max(1, len(text) / 10) + 1e-9
+    return seen, special, sorted({0, *special}), [key for key in seen if abs(key - place) <= reach]
 
 
-@pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("text", ["[ww|www|", "[w||ww|", "[www|"])
-def test_by_definition(text, causal):
-    """Query by query, in numpy: the mass on some keys, how many of how many they are, and the means."""
-    rows, length = rows_of(len(text), causal), len(text)
-    layout = Layout.of(tokens(text), causal=causal)
-    block = AttentionBlock(torch.from_numpy(rows), layout)
-    segments, special = layout.keys.segments[0].numpy(), np.array([sign != WORD for sign in text])
-    excess, preference, broad, within = [], [], [], []
-    for query, row in enumerate(rows[0].transpose(1, 0, 2).astype(float)):
-        keys = query + 1 if causal else length
-        some, mass = special[:keys].sum(), row[:, special].sum(-1)
-        if 0 < some < keys:
-            excess.append((mass - some / keys) / (1 - some / keys))
-            one, other = mass / some, (1 - mass) / (keys - some)
-            preference.append(one / (one + other))
-        if keys > 1:
-            entropy = -(row * np.log(row, where=row > 0, out=np.zeros_like(row))).sum(-1)
-            broad.append(np.exp(entropy) / keys)
-        own = segments == segments[query]
-        if segments[query if causal else -1] > 0 and own[:keys].mean() < 1:
-            within.append((row[:, own].sum(-1) - own[:keys].mean()) / (1 - own[:keys].mean()))
-    for statistic, expected in (
-        (SPECIAL_EXCESS, excess), (SPECIAL_PREFERENCE, preference),
-        (EFFECTIVE, broad), (SEGMENT_EXCESS, within),
-    ):  # fmt: skip
-        found = statistic.reduce_sequences(in_parts(statistic, block), layout)
-        mean = np.mean(expected, 0) if expected else [np.nan, np.nan]
-        np.testing.assert_allclose(found[0], mean, atol=1e-6, err_msg=statistic.name)
+def excess(row, keys, seen):
+    uniform = len(keys) / len(seen)
+    return (row[:, keys].sum(-1) - uniform) / (1 - uniform)
+
+
+def preference(row, keys, seen):
+    mass = row[:, keys].sum(-1)
+    of_kind, other = mass / len(keys), (1 - mass) / (len(seen) - len(keys))
+    return of_kind / (of_kind + other)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+@pytest.mark.parametrize("text", ["[ww|www|", "[w||ww|", "[wwww|wwwwwwwww|", "wwwwwwww|", "w" * 29, "www"])
+def test_by_definition(text, kind):
+    """Query by query and key by key, in numpy."""
+    layout = lay_out(text, kind)
+    block, segments = draw(layout), layout.keys.segments[0].numpy()
+    rows, expected = block.probabilities[0].double().numpy().transpose(1, 0, 2), defaultdict(list)
+    for query, row in enumerate(rows):
+        seen, special, sinks, near = list_keys(text, kind, query, len(rows))
+        first = [0] if text[0] == WORD else []
+        same_text = [] if kind == "cross" else [key for key in seen if segments[key] == segments[query]]
+        for statistic, function, keys in (
+            (SPECIAL_EXCESS, excess, special), (SPECIAL_PREFERENCE, preference, special),
+            (FIRST_EXCESS, excess, first), (FIRST_PREFERENCE, preference, first),
+            (SEGMENT, excess, same_text), (VERTICAL, excess, sinks), (DIAGONAL, excess, near),
+            (EITHER, excess, sorted({*near, *sinks})),
+        ):  # fmt: skip
+            if 0 < len(keys) < len(seen):
+                expected[statistic].append(function(row, keys, seen))
+        if len(seen) > 1:
+            expected[EFFECTIVE].append(np.exp(entropy(row, axis=-1)) / len(seen))
+        if kind == "cross" and len(near) < len(seen):
+            chance = len(near) / len(seen)
+            expected[ALIGNED].append((np.isin(row.argmax(-1), near) - chance) / (1 - chance))
+    for statistic in STATISTICS:
+        parts = [
+            AttentionBlock(block.probabilities[:, :, at : at + 1], layout, at) for at in range(len(rows))
+        ]
+        values = statistic.reduce_sequences(torch.cat([statistic(part) for part in parts], 2), layout)
+        mean = np.mean(expected[statistic], 0) if expected[statistic] else np.full(3, np.nan)
+        np.testing.assert_allclose(values[0], mean, atol=2e-6, err_msg=statistic.name)
 
 
 @pytest.mark.parametrize("words", [1, 2, 5, 40])
@@ -99,10 +130,10 @@ def test_uniform_attention_has_none_whatever_the_length(words, causal):
         (SPECIAL_EXCESS, 0),
         (SPECIAL_PREFERENCE, 0.5),
         (EFFECTIVE, 1),
-        (SEGMENT_EXCESS, 0),
+        (SEGMENT, 0),
     ):
-        found = statistic.reduce_sequences(statistic(block), layout)
-        np.testing.assert_allclose(found, expected, atol=1e-5, err_msg=statistic.name)
+        values = statistic.reduce_sequences(statistic(block), layout)
+        np.testing.assert_allclose(values, expected, atol=1e-5, err_msg=statistic.name)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -119,9 +150,9 @@ def test_the_rarest_token_beyond_chance(causal):
         keys = query + 1 if causal else 7
         peaks[0, :-1, query] = torch.randint(keys, (draws,), generator=random)
         peaks[0, -1, query] = int(rank[0, :keys].argmax())
-    found = RAREST.reduce_sequences(peaks, layout)[0]
-    assert found[-1] == 1
-    assert abs(float(found[:-1].mean())) < 0.02
+    values = RAREST.reduce_sequences(peaks, layout)[0]
+    assert values[-1] == 1
+    assert abs(float(values[:-1].mean())) < 0.02
     ranks = rank[0].numpy()
     expected = []
     for query in range(7):
@@ -129,7 +160,7 @@ def test_the_rarest_token_beyond_chance(causal):
         chance = (seen == seen.max()).mean()
         if seen.max() >= 0 and chance < 1:
             expected.append(((ranks[int(peaks[0, 0, query])] == seen.max()) - chance) / (1 - chance))
-    assert found[0] == pytest.approx(np.mean(expected), abs=1e-6)
+    assert values[0] == pytest.approx(np.mean(expected), abs=1e-6)
 
 
 def test_uniform_attention_prefers_no_text_where_tokens_of_an_image_see_each_other():
@@ -138,6 +169,4 @@ def test_uniform_attention_prefers_no_text_where_tokens_of_an_image_see_each_oth
     read = replace(text, mixed=Modalities(image, torch.ones_like(image), sees))
     rows = (torch.arange(9) <= sees[0, :, None]) / (1 + sees[0, :, None])
     block = AttentionBlock(rows[None, None], Layout.of(read, causal=True))
-    assert SEGMENT_EXCESS.reduce_sequences(SEGMENT_EXCESS(block), block.layout).item() == pytest.approx(
-        0, abs=1e-6
-    )
+    assert SEGMENT.reduce_sequences(SEGMENT(block), block.layout).item() == pytest.approx(0, abs=1e-6)

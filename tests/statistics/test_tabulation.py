@@ -24,8 +24,8 @@ def labels(layers: int = 1) -> Labels:
 def best(*sequences: dict[int, float]) -> HeadTable:
     """Tabulate the offset of a single head from its shares in each sequence; others are undefined."""
     shares = np.full((len(sequences), 1, 1, 2 * FURTHEST + 1), np.nan)
-    for sequence, found in enumerate(sequences):
-        for offset, share in found.items():
+    for sequence, shares_of_sequence in enumerate(sequences):
+        for offset, share in shares_of_sequence.items():
             shares[sequence, 0, 0, offset + FURTHEST] = share
     offset = all_statistics()["offset_share"]
     measurement = Measurement({offset.name: Clustered.of(shares)}, len(sequences))
@@ -63,24 +63,24 @@ def measured(pairs: list[list[float]], heads: int) -> Measurement:
     for head in range(heads if heads > 1 else 0):
         mean[..., head] = jsd[..., (a == head) | (b == head)].mean(-1)
     layer = jsd.mean(-1, keepdims=True) if heads > 1 else np.full((len(pairs), 1, 1), np.nan)
-    found = {"jsd": jsd, "jsd_mean": mean, "jsd_layer": layer}
-    return Measurement({name: Clustered.of(values) for name, values in found.items()}, len(pairs))
+    sums = {"jsd": jsd, "jsd_mean": mean, "jsd_layer": layer}
+    return Measurement({name: Clustered.of(values) for name, values in sums.items()}, len(pairs))
 
 
-def tabulated(tabulation: Tabulation, found: Measurement) -> HeadTable:
-    return tabulation.build(tabulation.title, found, select_statistics("distance"), labels())
+def tabulated(tabulation: Tabulation, measurement: Measurement) -> HeadTable:
+    return tabulation.build(tabulation.title, measurement, select_statistics("distance"), labels())
 
 
 class TestDistance:
     """Layers of few heads."""
 
     def test_three(self):
-        found = measured([[0.1, 0.3, 0.4], [0.1, 0.5, 0.6]], 3)
-        table = tabulated(BY_HEAD, found)
+        measurement = measured([[0.1, 0.3, 0.4], [0.1, 0.5, 0.6]], 3)
+        table = tabulated(BY_HEAD, measurement)
         assert table["nearest_head"].tolist() == [1, 0, 0]
         np.testing.assert_allclose(table["jsd_nearest"], [0.1, 0.1, 0.4])
         np.testing.assert_allclose(table["jsd_mean"], [0.25, 0.3, 0.45])
-        layer = tabulated(BY_LAYER, found)
+        layer = tabulated(BY_LAYER, measurement)
         assert layer["odd_head"].tolist() == [2]
         np.testing.assert_allclose(layer["odd_jsd"], [0.45])
         np.testing.assert_allclose(layer["jsd_std"], [np.std([0.1, 0.4, 0.5], ddof=1)])

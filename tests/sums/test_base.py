@@ -27,24 +27,26 @@ ONE = Constant.of([[1.0, np.nan], [3.0, 4.0]])
 
 @given(samples)
 def test_numpy_agrees(sample: np.ndarray):
-    found = Moments.of(sample)
+    moments = Moments.of(sample)
     for cell in np.ndindex(sample.shape[1:]):
         seen = sample[(slice(None), *cell)]
         seen = seen[~np.isnan(seen)]
         size = max(1.0, np.abs(seen).max(initial=0))
-        assert found.count[cell] == len(seen)
+        assert moments.count[cell] == len(seen)
         if not len(seen):
-            assert np.isnan(found.average[cell])
-            assert np.isnan(found.variance[cell])
+            assert np.isnan(moments.average[cell])
+            assert np.isnan(moments.variance[cell])
             continue
-        assert found.average[cell] == pytest.approx(seen.mean(), abs=EXACT * size)
+        assert moments.average[cell] == pytest.approx(seen.mean(), abs=EXACT * size)
         if len(seen) == 1:
-            assert np.isnan(found.variance[cell])
-            assert np.isnan(found.standard_error[cell])
+            assert np.isnan(moments.variance[cell])
+            assert np.isnan(moments.standard_error[cell])
         else:
-            assert found.variance[cell] == pytest.approx(seen.var(ddof=1), rel=1e-9, abs=10 * EXACT * size**2)
+            assert moments.variance[cell] == pytest.approx(
+                seen.var(ddof=1), rel=1e-9, abs=10 * EXACT * size**2
+            )
             error = seen.std(ddof=1) / len(seen) ** 0.5
-            assert found.standard_error[cell] == pytest.approx(error, rel=1e-9, abs=1e-9 * size)
+            assert moments.standard_error[cell] == pytest.approx(error, rel=1e-9, abs=1e-9 * size)
 
 
 @pytest.mark.parametrize("offset", [1e3, 1e12])
@@ -55,9 +57,9 @@ def test_a_huge_offset_does_not_eat_the_variance(offset: float):
     parts = Moments.of(noise[:1] + offset)
     for start, stop in ((1, 10), (10, 500), (500, 1000)):
         parts = parts + Moments.of(noise[start:stop] + offset)
-    for found in (whole, parts):
-        np.testing.assert_allclose(found.variance, noise.var(0, ddof=1), rtol=1e-9 * max(1, offset / 1e9))
-        np.testing.assert_allclose(found.average - offset, noise.mean(0), atol=offset * 1e-15 + 1e-12)
+    for moments in (whole, parts):
+        np.testing.assert_allclose(moments.variance, noise.var(0, ddof=1), rtol=1e-9 * max(1, offset / 1e9))
+        np.testing.assert_allclose(moments.average - offset, noise.mean(0), atol=offset * 1e-15 + 1e-12)
 
 
 @pytest.mark.parametrize("other", [[[1.0, 2.0], [3.0, 4.0]], [[1.0, np.nan], [3.0, 4.01]], [1.0]])
@@ -80,9 +82,9 @@ def measured(sequences: int, seed: int, *, alone: bool = False) -> Measurement:
     return Measurement(sums, sequences, 2**60 + sequences)
 
 
-def same(one: Measurement, other: Measurement) -> None:
-    assert (one.sequences, one.tokens) == (other.sequences, other.tokens)
-    ours, theirs = one.arrays(), other.arrays()
+def same(actual: Measurement, expected: Measurement) -> None:
+    assert (actual.sequences, actual.tokens) == (expected.sequences, expected.tokens)
+    ours, theirs = actual.arrays(), expected.arrays()
     assert ours.keys() == theirs.keys()
     for name, array in ours.items():
         assert (array.dtype, array.shape) == (theirs[name].dtype, theirs[name].shape)
@@ -93,10 +95,10 @@ def same(one: Measurement, other: Measurement) -> None:
 @pytest.mark.parametrize("written", [False, True])
 def test_arrays(alone: bool, written: bool):
     """Each sum gets what it gave, whatever its arrays are called, and goes on adding."""
-    found, more = measured(7, 0, alone=alone), measured(6, 1)
-    arrays = found.arrays()
+    moments, more = measured(7, 0, alone=alone), measured(6, 1)
+    arrays = moments.arrays()
     assert {name.partition("/")[0] for name in arrays} == {*KINDS, "seen"}
     again = Measurement.from_arrays(unpack(pack(arrays)) if written else arrays, KINDS)
-    same(again, found)
-    same(again + more, found + more)
+    same(again, moments)
+    same(again + more, moments + more)
     assert isinstance(again.sums["jsd_mean"], Blocked)

@@ -42,14 +42,16 @@ def test_by_leaving_out(number: int):
     blocked, block = Blocked.of(values, documents=documents), find_block(documents)
     means, ratios = blocked.estimate, blocked.ratio(WEIGHTS)
     for cell in range(2):
-        expected = leave_out(lambda some: some[:, 1].mean(), values[:, cell], block)
+        expected = leave_out(lambda values: values[:, 1].mean(), values[:, cell], block)
         assert (means.value[cell, 1], means.error[cell, 1]) == pytest.approx(expected, nan_ok=True)
-        expected = leave_out(lambda some: some.sum(0) @ WEIGHTS / some[:, 0].sum(), values[:, cell], block)
+        expected = leave_out(
+            lambda values: values.sum(0) @ WEIGHTS / values[:, 0].sum(), values[:, cell], block
+        )
         assert (ratios.value[cell], ratios.error[cell]) == pytest.approx(expected, nan_ok=True)
         sizes = np.bincount(block, np.nan_to_num(values[:, cell, 0]))
         assert ratios.clusters[cell] == pytest.approx(sizes.sum() ** 2 / np.square(sizes).sum())
-    one = blocked[(np.array([1]),)].ratio(WEIGHTS)
-    np.testing.assert_allclose((one.value, one.error), (ratios.value[1:], ratios.error[1:]))
+    single = blocked[(np.array([1]),)].ratio(WEIGHTS)
+    np.testing.assert_allclose((single.value, single.error), (ratios.value[1:], ratios.error[1:]))
 
 
 def test_of_a_mean_over_windows_it_is_the_error_clustered_by_document():
@@ -65,14 +67,14 @@ def test_of_a_mean_over_windows_it_is_the_error_clustered_by_document():
 
 def test_shares_of_links():
     """Of each candidate, beside links that nobody is asked about; one document has no error."""
-    asked = np.array([3, 0, 5, 2])
+    links = np.array([3, 0, 5, 2])
     hits = np.array([[[1, 0, 2, 2], [3, 0, 5, 2]]])
-    shares = find_share(hits, asked)
+    shares = find_share(hits, links)
     assert shares.value.tolist() == [[0.5, 1]]
     without = np.array([4 / 7, 3 / 5, 3 / 8]) - 0.5
     assert shares.error == pytest.approx(np.array([[np.sqrt(2 / 3 * np.square(without).sum()), 0]]))
-    assert np.isnan(find_share(hits[..., :2], asked[:2]).error).all()
-    assert np.isnan(find_share(hits, 0 * asked).value).all()
+    assert np.isnan(find_share(hits[..., :2], links[:2]).error).all()
+    assert np.isnan(find_share(hits, 0 * links).value).all()
 
 
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 90), max_size=4))

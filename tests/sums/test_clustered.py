@@ -39,31 +39,33 @@ def each_apart(clusters: Names) -> Names:
     """Give everything that is alone a name of its own, and documents that share a group the group's."""
     many = len(np.unique(clusters[clusters >= 0])) > MOST
     named = clusters % MOST if many else clusters
-    own = np.arange(len(clusters)) + 10**9
-    return np.where(clusters < 0, own, named)
+    alone = np.arange(len(clusters)) + 10**9
+    return np.where(clusters < 0, alone, named)
 
 
-def agrees(found: Clustered, values: Floats, clusters: Names) -> None:
+def agrees(sums: Clustered, values: Floats, clusters: Names) -> None:
     """Compare with leaving out one document at a time, cell by cell."""
     documents = each_apart(clusters)
     for cell in np.ndindex(values.shape[1:]):
         column = values[(slice(None), *cell)]
         mean, error = by_hand(column, documents)
         seen = ~np.isnan(column)
-        assert found.count[cell] == seen.sum()
-        assert found.clusters[cell] == len(np.unique(documents[seen]))
-        assert found.average[cell] == pytest.approx(mean, rel=CLOSE, abs=CLOSE, nan_ok=True)
-        assert found.standard_error[cell] == pytest.approx(error, rel=CLOSE, abs=CLOSE, nan_ok=True)
+        assert sums.count[cell] == seen.sum()
+        assert sums.clusters[cell] == len(np.unique(documents[seen]))
+        assert sums.average[cell] == pytest.approx(mean, rel=CLOSE, abs=CLOSE, nan_ok=True)
+        assert sums.standard_error[cell] == pytest.approx(error, rel=CLOSE, abs=CLOSE, nan_ok=True)
         sizes = np.unique(documents[seen], return_counts=True)[1]
         effective = seen.sum() ** 2 / max(1, np.square(sizes).sum())
-        assert found.estimate.clusters[cell] == pytest.approx(effective)
+        assert sums.estimate.clusters[cell] == pytest.approx(effective)
 
 
-def drawn(clusters: Names, seed: int = 0, *, missing: float = 0.0, apart: float = 2.0) -> Floats:
+def drawn(
+    clusters: Names, seed: int = 0, *, missing: float = 0.0, spread_of_documents: float = 2.0
+) -> Floats:
     """Draw two cells for each window; those of a document are alike."""
     draw = np.random.default_rng(seed)
     names, place = np.unique(clusters, return_inverse=True)
-    shared = draw.normal(3, apart, (len(names), 2))[place] * (clusters >= 0)[:, None]
+    shared = draw.normal(3, spread_of_documents, (len(names), 2))[place] * (clusters >= 0)[:, None]
     values = shared + draw.normal(0, 1, (len(clusters), 2))
     values[draw.random(values.shape) < missing] = NAN
     return values
@@ -101,19 +103,19 @@ def test_one_document_left_out_at_a_time(name: str, missing: float):
 
 def test_nothing():
     values = np.zeros((0, 3))
-    for found in (Clustered.of(values), Clustered.of(values, np.zeros(0, np.int64))):
-        assert found.count.tolist() == found.clusters.tolist() == [0, 0, 0]
-        assert np.isnan([found.average, found.standard_error]).all()
-        some = Clustered.of(np.ones((2, 3)), np.array([500, 600]))
-        same(found + some, some)
-        same(some + found, some)
+    for empty in (Clustered.of(values), Clustered.of(values, np.zeros(0, np.int64))):
+        assert empty.count.tolist() == empty.clusters.tolist() == [0, 0, 0]
+        assert np.isnan([empty.average, empty.standard_error]).all()
+        sums = Clustered.of(np.ones((2, 3)), np.array([500, 600]))
+        same(empty + sums, sums)
+        same(sums + empty, sums)
 
 
-def same(found: Clustered, expected: Clustered) -> None:
-    np.testing.assert_array_equal(found.count, expected.count)
-    np.testing.assert_array_equal(found.clusters, expected.clusters)
-    np.testing.assert_allclose(found.average, expected.average, rtol=EXACT, atol=EXACT)
-    np.testing.assert_allclose(found.standard_error, expected.standard_error, rtol=EXACT, atol=EXACT)
+def same(actual: Clustered, expected: Clustered) -> None:
+    np.testing.assert_array_equal(actual.count, expected.count)
+    np.testing.assert_array_equal(actual.clusters, expected.clusters)
+    np.testing.assert_allclose(actual.average, expected.average, rtol=EXACT, atol=EXACT)
+    np.testing.assert_allclose(actual.standard_error, expected.standard_error, rtol=EXACT, atol=EXACT)
 
 
 @given(st.sampled_from(sorted(SAMPLES)), st.integers(0, 2**32), st.lists(st.integers(0, 1500)))

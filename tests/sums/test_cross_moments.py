@@ -11,8 +11,8 @@ def by_gram_matrices(x, y):
     """Kornblith et al. (2019), equations 3 and 5: tr(K H L H), over those of each with itself."""
     centring = np.eye(len(x)) - 1 / len(x)
 
-    def hsic(one, other):
-        return np.trace(one @ one.T @ centring @ other @ other.T @ centring)
+    def hsic(x, y):
+        return np.trace(x @ x.T @ centring @ y @ y.T @ centring)
 
     return hsic(x, y) / np.sqrt(hsic(x, x) * hsic(y, y))
 
@@ -30,19 +30,19 @@ def summed(first, second, cuts=()):
     parts = zip(np.split(first, cuts), np.split(second, cuts), strict=True)
     whole = None
     for part in parts:
-        one = CrossMoments.of_tokens(*(torch.from_numpy(side) for side in part))
-        whole = one if whole is None else whole + one
+        sums = CrossMoments.of_tokens(*(torch.from_numpy(side) for side in part))
+        whole = sums if whole is None else whole + sums
     return whole
 
 
 @pytest.mark.parametrize("cuts", [(), (20,), (0, 1, 1, 2, 30), (50,)])
 def test_every_pair_is_that_of_gram_matrices(sides, cuts):
     first, second = sides
-    found = summed(first, second, cuts)
+    sums = summed(first, second, cuts)
     wanted = [[by_gram_matrices(first[:, g], second[:, h]) for h in range(2)] for g in range(3)]
-    np.testing.assert_allclose(found.cka, wanted, rtol=1e-9)
-    assert found.count == 50
-    np.testing.assert_allclose(found.first_mean, first.mean(0))
+    np.testing.assert_allclose(sums.cka, wanted, rtol=1e-9)
+    assert sums.count == 50
+    np.testing.assert_allclose(sums.first_mean, first.mean(0))
     assert wanted[1][0] > 0.3
 
 
@@ -50,6 +50,6 @@ def test_what_is_the_same_for_all_tokens_has_none(sides):
     first, second = sides
     still = second.copy()
     still[:, 1] = 0
-    found = summed(first, still).cka
-    assert np.isnan(found[:, 1]).all()
-    assert np.isfinite(found[:, 0]).all()
+    cka = summed(first, still).cka
+    assert np.isnan(cka[:, 1]).all()
+    assert np.isfinite(cka[:, 0]).all()

@@ -16,7 +16,7 @@ from attnprobe.sums.inference import Estimate, PermutationTest, adjust, compare_
 @pytest.mark.parametrize("heads", [1, 72, 144, 1024])
 def test_the_smallest_p_survives_holm(heads: int):
     tests = PermutationTest.for_tests(heads, 0)
-    smallest = tests.p_of(lambda draw, some: np.zeros(some), 1, 10_000)
+    smallest = tests.p_of(lambda draw, number: np.zeros(number), 1, 10_000)
     assert smallest == 1 / (tests.most + 1)
     assert adjust([smallest, *[1.0] * (heads - 1)])[0] <= 0.05 / 10 + 1e-12
 
@@ -44,9 +44,9 @@ def test_bh(p: list[float]):
 def test_undefined(correction: str):
     """Undefined p values stay so and do not count."""
     p = np.array([0.01, np.nan, 0.04, np.nan, 0.03])
-    found = adjust(p, correction)
-    assert np.isnan(found[[1, 3]]).all()
-    np.testing.assert_array_equal(found[[0, 2, 4]], adjust(p[[0, 2, 4]], correction))
+    adjusted = adjust(p, correction)
+    assert np.isnan(adjusted[[1, 3]]).all()
+    np.testing.assert_array_equal(adjusted[[0, 2, 4]], adjust(p[[0, 2, 4]], correction))
     assert np.isnan(adjust([np.nan, np.nan], correction)).all()
     assert adjust([], correction).shape == (0,)
     np.testing.assert_array_equal(p, [0.01, np.nan, 0.04, np.nan, 0.03])  # not in place
@@ -167,5 +167,5 @@ def test_there_is_no_p_of_groups_of_few_documents(documents):
     assert np.isnan(p).all()
     five = compare_groups(*summarise([draw.normal(size=(5, 20_000)) for _ in range(8)]))[1]
     assert (five < 0.05).mean() < 0.08
-    one = compare_groups([1.0, 3.0], [1.0, 1.0], [31, documents])
-    assert np.isnan(one).all()
+    of_few = compare_groups([1.0, 3.0], [1.0, 1.0], [31, documents])
+    assert np.isnan(of_few).all()

@@ -26,16 +26,16 @@ def drawn(keys, seed):
 
 def test_labels_of_either_side():
     """Each count is that of its label on both sides; links at a distance come last."""
-    one = drawn([("a", "to"), ("b", "to"), ("a", "to", FAR)], 6)
-    two = drawn([("c", "from"), ("a", "to")], 7)
-    one.number[1] = 0
-    assert one.documents == max(len(np.flatnonzero(blocks)) for blocks in one.number[0]) > 0
-    both = one + two
+    first = drawn([("a", "to"), ("b", "to"), ("a", "to", FAR)], 6)
+    second = drawn([("c", "from"), ("a", "to")], 7)
+    first.number[1] = 0
+    assert first.documents == max(len(np.flatnonzero(blocks)) for blocks in first.number[0]) > 0
+    both = first + second
     assert both.keys == (("a", "to"), ("b", "to"), ("c", "from"), ("a", "to", FAR))
-    assert (both.left_out == one.left_out + two.left_out).all()
+    assert (both.left_out == first.left_out + second.left_out).all()
     for name in COUNTS:
-        whole, first, second = (getattr(side, name) for side in (both, one, two))
-        expected = [first[0] + second[1], first[1], second[0], first[2]]
+        whole, first_counts, second_counts = (getattr(side, name) for side in (both, first, second))
+        expected = [first_counts[0] + second_counts[1], first_counts[1], second_counts[0], first_counts[2]]
         np.testing.assert_array_equal(whole, expected)
 
 

@@ -70,11 +70,11 @@ def cross_fit(random: Random, documents: int) -> Outcome:
     hits = np.zeros((7, BLOCKS), np.int64)
     for candidate in hits:
         np.add.at(candidate, block, random.binomial(links, 0.4))
-    asked = np.bincount(block, links, BLOCKS).astype(np.int64)
-    heads = CrossFit(Links(asked, hits[:6]), 5)
+    links_of_block = np.bincount(block, links, BLOCKS).astype(np.int64)
+    heads = CrossFit(Links(links_of_block, hits[:6]), 5)
     if not heads.possible:
         return np.nan, np.nan
-    return np.nan, Difference(heads, CrossFit.fixed(asked, hits[6])).p(1)
+    return np.nan, Difference(heads, CrossFit.fixed(links_of_block, hits[6])).p(1)
 
 
 #: The mcc of predictions that are right with this chance, of two classes that are as frequent.

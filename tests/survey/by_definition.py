@@ -107,8 +107,8 @@ class Heard:
     """Attention of one kind in one text: who attends to what, (layer, head, query, key)."""
 
     kind: str
-    asking: Sentence
-    asked: Sentence
+    queries: Sentence
+    keys: Sentence
     maps: Array
     grid: tuple[int, int, int] | None = None  # of an image: the first patch, rows, columns
     lengths: Array | None = None  # of what each key gives to the residual stream, (layer, head, key)
@@ -154,8 +154,8 @@ def read(
         target, each = named(shifted, leads=True), lengths()
         heard.append(
             [
-                Heard(kind, asking, asked, stacked(maps), lengths=each.get(kind))
-                for kind, asking, asked, maps in (
+                Heard(kind, queries, keys, stacked(maps), lengths=each.get(kind))
+                for kind, queries, keys, maps in (
                     ("encoder", source, source, given.encoder_attentions),
                     ("decoder", target, target, given.decoder_attentions),
                     ("cross", target, source, given.cross_attentions),
@@ -170,9 +170,9 @@ def read(
 
 def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, Array]:
     """Compute every statistic of one kind of attention in one text; (layer, head) each, or more."""
-    asking, asked, across = heard.asking, heard.asked, heard.kind == "cross"
-    able = ~asking.special if content_only else np.ones(len(asking.names), bool)
-    kept = ~asked.special if content_only else np.ones(len(asked.names), bool)
+    queries, keys, across = heard.queries, heard.keys, heard.kind == "cross"
+    able = ~queries.special if content_only else np.ones(len(queries.names), bool)
+    kept = ~keys.special if content_only else np.ones(len(keys.names), bool)
     here, place = np.flatnonzero(able), np.flatnonzero(kept)
     rows = heard.maps[:, :, able][..., kept]
     rows = rows / rows.sum(-1, keepdims=True)
@@ -181,10 +181,10 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
     number = seen.sum(1)
     nothing = np.full((layers, heads), np.nan)
     rank = np.array([rarity.rank.get(name, -1) if not s else -1
-                     for name, s in zip(asked.names, asked.special, strict=True)])  # fmt: skip
-    rare = np.array([rarity.rare.get(name, 0.0) for name in asked.names]) * ~asked.special
+                     for name, s in zip(keys.names, keys.special, strict=True)])  # fmt: skip
+    rare = np.array([rarity.rare.get(name, 0.0) for name in keys.names]) * ~keys.special
     peak = place[rows.argmax(-1)]
-    apart = np.abs(here[:, None] - place)
+    distances = np.abs(here[:, None] - place)
 
     def over(values: Array, where: NDArray[np.bool_]) -> Array:
         """Average over the queries for which it is defined."""
@@ -202,13 +202,13 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
     several = number > 1
     with np.errstate(divide="ignore", invalid="ignore"):
         normalized = entropies / np.log(number)
-    uniform = np.array([apart[q, seen[q]].mean() for q in range(n)]).mean()
-    distance = nothing if across else (rows * apart).sum(-1).mean(-1)
+    uniform = np.array([distances[q, seen[q]].mean() for q in range(n)]).mean()
+    distance = nothing if across else (rows * distances).sum(-1).mean(-1)
     share = np.array([rare[kept][seen[q]].mean() for q in range(n)])
-    orders = [rarity.rarest(np.array(asked.names)[kept][seen[q] & (rank[kept] >= 0)]) for q in range(n)]
+    orders = [rarity.rarest(np.array(keys.names)[kept][seen[q] & (rank[kept] >= 0)]) for q in range(n)]
     rarest = np.array([order[0] if order else -1 for order in orders])
     two = np.stack([np.isin(rank[peak[..., q]], orders[q][:2]) for q in range(n)], -1)
-    found = {
+    values = {
         "entropy": entropies.mean(-1),
         "entropy_normalized": over(normalized, several),
         "entropy_first": entropies[..., 0] if able[0] and not heard.patch_leads else nothing,
@@ -218,11 +218,11 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
         "next": at(1),
         "attention_distance": distance,
         "attention_distance_ratio": distance / uniform if uniform else nothing,
-        "first": mass(asked.first, present=True),
-        "separator": mass(asked.separator, present=True),
-        "punctuation": mass(asked.punctuation),
-        "other": mass(asked.other),
-        "sink_share": (asked.special[peak] | ((peak == 0) & (not heard.patch_leads))).mean(-1),
+        "first": mass(keys.first, present=True),
+        "separator": mass(keys.separator, present=True),
+        "punctuation": mass(keys.punctuation),
+        "other": mass(keys.other),
+        "sink_share": (keys.special[peak] | ((peak == 0) & (not heard.patch_leads))).mean(-1),
         "rare_mass": mass(rare, present=True),
         "rare_lift": mass(rare, present=True) / (share[share > 0].mean() if share.any() else 1),
         "rarest_share": over(rank[peak] == rarest, rarest >= 0),
@@ -234,9 +234,9 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
         has = ((place - here[:, None] == offset) & seen).any(1)
         if has.any() and 2 * has.sum() >= n and not across:
             offsets[..., offset + FURTHEST] = (peak - here == offset)[..., has].mean(-1)
-    found["offsets"] = offsets
+    values["offsets"] = offsets
     if heard.grid is not None:
-        found |= in_rows_and_columns(rows, here, place, heard.grid)
+        values |= in_rows_and_columns(rows, here, place, heard.grid)
 
     flat = rows.reshape(layers * heads, n, len(place))
     alone = entr(flat).sum((1, 2)) / n
@@ -248,11 +248,11 @@ def describe(heard: Heard, rarity: Rarity, *, content_only: bool) -> dict[str, A
         [every[k * heads : (k + 1) * heads, k * heads : (k + 1) * heads] for k in range(layers)]
     )
     upper = np.triu_indices(heads, 1)
-    found["jsd"] = within[:, *upper]
-    found["jsd_mean"] = within.sum(-1) / (heads - 1)
-    found["jsd_layer"] = found["jsd"].mean(-1)
-    found["jsd_all_pairs"] = every[np.triu_indices(layers * heads, 1)]
-    return found
+    values["jsd"] = within[:, *upper]
+    values["jsd_mean"] = within.sum(-1) / (heads - 1)
+    values["jsd_layer"] = values["jsd"].mean(-1)
+    values["jsd_all_pairs"] = every[np.triu_indices(layers * heads, 1)]
+    return values
 
 
 def in_rows_and_columns(
@@ -274,8 +274,8 @@ def in_rows_and_columns(
         values = [rows[..., q, k] for q, k in pairs if k is not None]
         return np.mean(values, 0) if values else nothing
 
-    found = {"previous": step(0, -1), "self": step(0, 0), "next": step(0, 1)}
-    found |= {"above": step(-1, 0), "below": step(1, 0)}
+    values = {"previous": step(0, -1), "self": step(0, 0), "next": step(0, 1)}
+    values |= {"above": step(-1, 0), "below": step(1, 0)}
 
     distances, uniform = [], []
     for patch, q in queries.items():
@@ -283,8 +283,9 @@ def in_rows_and_columns(
         weights = rows[..., q, list(keys.values())]
         distances.append((weights * far).sum(-1) / weights.sum(-1))
         uniform.append(far.mean())
-    found["attention_distance"] = np.mean(distances, 0)
-    found["attention_distance_ratio"] = found["attention_distance"] / np.mean(uniform)
+    values["attention_distance"] = np.mean(distances, 0)
+    yardstick = np.mean(uniform)
+    values["attention_distance_ratio"] = values["attention_distance"] / yardstick if yardstick else nothing
 
     side = 2 * FURTHEST_STEP + 1
     offsets = np.full((*rows.shape[:2], side, side), np.nan)
@@ -294,8 +295,8 @@ def in_rows_and_columns(
             hits = [rows[..., q, :].argmax(-1) == k for q, k in pairs if k is not None]
             if hits and 2 * len(hits) >= len(queries):
                 offsets[..., down + FURTHEST_STEP, right + FURTHEST_STEP] = np.mean(hits, 0)
-    found["offsets"] = offsets.reshape(*rows.shape[:2], side**2)
-    return found
+    values["offsets"] = offsets.reshape(*rows.shape[:2], side**2)
+    return values
 
 
 @dataclass
@@ -312,22 +313,22 @@ class Sample:
         seen = np.ma.masked_invalid(values)
         count = seen.count(axis=0)
         spread = seen.std(axis=0, ddof=1)  # masked below two observations
-        mean, error = (np.ma.filled(found, np.nan) for found in (seen.mean(axis=0), spread / np.sqrt(count)))
+        mean, error = (np.ma.filled(part, np.nan) for part in (seen.mean(axis=0), spread / np.sqrt(count)))
         return cls(mean, error, count)
 
 
 def reference(texts: Sequence[list[Heard]], rarity: Rarity, *, content_only: bool) -> dict[str, Sample]:
     """Summarise every statistic over texts, the layers of all kinds of attention one after the other."""
-    found = [[describe(heard, rarity, content_only=content_only) for heard in text] for text in texts]
+    described = [[describe(heard, rarity, content_only=content_only) for heard in text] for text in texts]
     return {
-        name: Sample.of(np.stack([np.concatenate([kind[name] for kind in text]) for text in found]))
-        for name in found[0][0]
+        name: Sample.of(np.stack([np.concatenate([kind[name] for kind in text]) for text in described]))
+        for name in described[0][0]
     }
 
 
-def apart(found: Any, expected: Any) -> float:
+def largest_difference(actual: Any, expected: Any) -> float:
     """Give the largest difference, relative above 1; undefined numbers must be so on both sides."""
-    found, expected = np.asarray(found, float).ravel(), np.asarray(expected, float).ravel()
-    assert found.shape == expected.shape
-    assert (np.isnan(found) == np.isnan(expected)).all()
-    return float(np.nanmax(np.abs(found - expected) / np.maximum(1, np.abs(expected)), initial=0))
+    actual, expected = np.asarray(actual, float).ravel(), np.asarray(expected, float).ravel()
+    assert actual.shape == expected.shape
+    assert (np.isnan(actual) == np.isnan(expected)).all()
+    return float(np.nanmax(np.abs(actual - expected) / np.maximum(1, np.abs(expected)), initial=0))

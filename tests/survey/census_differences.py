@@ -1,7 +1,7 @@
 """A table of the census beside the samples that ``by_definition`` gives, column by column."""
 
 import numpy as np
-from by_definition import FURTHEST_STEP, Sample, apart
+from by_definition import FURTHEST_STEP, Sample, largest_difference
 
 from attnprobe.statistics import census_statistics
 from attnprobe.table.table import HeadTable
@@ -9,16 +9,16 @@ from attnprobe.table.table import HeadTable
 
 def differences(expected: dict[str, Sample], table: HeadTable, sequences: int) -> dict[str, float]:
     """Compare every column of the census; the largest difference of each."""
-    found = dict[str, float]()
+    off = dict[str, float]()
     for statistic in census_statistics():
         if statistic.name == "offset_share" or (statistic.about == "patches" and "above" not in expected):
             continue
         sample = expected[statistic.name]
-        found[statistic.name] = apart(table[statistic.name], sample.mean)
-        found[f"{statistic.name}_se"] = apart(table[f"{statistic.name}_se"], sample.error)
+        off[statistic.name] = largest_difference(table[statistic.name], sample.mean)
+        off[f"{statistic.name}_se"] = largest_difference(table[f"{statistic.name}_se"], sample.error)
         if statistic.own_count:
-            found[f"{statistic.name}_n"] = apart(table[f"{statistic.name}_n"], sample.count)
-    return found | offset_differences(expected, table, sequences)
+            off[f"{statistic.name}_n"] = largest_difference(table[f"{statistic.name}_n"], sample.count)
+    return off | offset_differences(expected, table, sequences)
 
 
 def offset_differences(expected: dict[str, Sample], table: HeadTable, sequences: int) -> dict[str, float]:
@@ -32,7 +32,7 @@ def offset_differences(expected: dict[str, Sample], table: HeadTable, sequences:
             "offset_rows": np.arange(number) // side - FURTHEST_STEP,
             "offset_columns": np.arange(number) % side - FURTHEST_STEP,
         }
-    found = dict.fromkeys([*steps, "offset_share", "offset_share_se"], 0.0)
+    off = dict.fromkeys([*steps, "offset_share", "offset_share_se"], 0.0)
     for row, (layer, head) in enumerate(np.ndindex(layers, heads)):
         competing = 2 * shares.count[layer, head] >= sequences
         share = np.where(competing, shares.mean[layer, head], -1)
@@ -43,7 +43,7 @@ def offset_differences(expected: dict[str, Sample], table: HeadTable, sequences:
         best = np.flatnonzero(share >= share.max() - 1e-9)
         place = min(best, key=lambda b: (sum(s[b] ** 2 for s in steps.values()), b))
         for name, places in steps.items():
-            found[name] = max(found[name], abs(table[name][row] - places[place]))
+            off[name] = max(off[name], abs(table[name][row] - places[place]))
         for column, values in (("offset_share", shares.mean), ("offset_share_se", shares.error)):
-            found[column] = max(found[column], apart(table[column][row], values[layer, head, place]))
-    return found
+            off[column] = max(off[column], largest_difference(table[column][row], values[layer, head, place]))
+    return off

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from by_definition import Rarity, Sample, apart, read, reference
+from by_definition import Rarity, Sample, largest_difference, read, reference
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
@@ -46,7 +46,7 @@ def measuring(name):
 
     def measure(model):
         heads = model.config.num_attention_heads
-        modules, found = dict(model.named_modules()), defaultdict(list)
+        modules, lengths_of_kind = dict(model.named_modules()), defaultdict(list)
 
         def watch(site):
             crossed = "EncDec" in site or "encoder_attn" in site
@@ -56,7 +56,7 @@ def measuring(name):
 
             def note(_module, _given, values):
                 each = vectors(values[0].detach(), target, heads)
-                found[kind].append(np.linalg.norm(each, axis=-1))
+                lengths_of_kind[kind].append(np.linalg.norm(each, axis=-1))
 
             modules[site].register_forward_hook(note)
 
@@ -65,8 +65,8 @@ def measuring(name):
                 watch(site)
 
         def lengths():
-            each = {kind: np.stack(layers) for kind, layers in found.items()}
-            found.clear()
+            each = {kind: np.stack(layers) for kind, layers in lengths_of_kind.items()}
+            lengths_of_kind.clear()
             return each
 
         return lengths
@@ -83,21 +83,21 @@ def by_norm(heard):
 
 def carried(heard, *, content_only):
     """Sum what each kind of key carries, averaged over the queries of a text, (layer, head)."""
-    asked, able = heard.asked, ~heard.asking.special if content_only else np.ones(heard.maps.shape[2], bool)
-    kept = ~asked.special if content_only else np.ones(heard.maps.shape[3], bool)
+    keys, able = heard.keys, ~heard.queries.special if content_only else np.ones(heard.maps.shape[2], bool)
+    kept = ~keys.special if content_only else np.ones(heard.maps.shape[3], bool)
     rows = heard.maps[:, :, able] * kept
     each = rows / rows.sum(-1, keepdims=True) * heard.lengths[:, :, None]
     place = np.flatnonzero(able)
-    found = {"norm_total": each.sum(-1).mean(-1)}
+    means = {"norm_total": each.sum(-1).mean(-1)}
     for feature in ("first", "separator", "punctuation", "other"):
-        marks = getattr(asked, feature) & kept
+        marks = getattr(keys, feature) & kept
         sees = np.ones(len(place), bool)
         if feature in ("first", "separator"):
             reach = place if heard.kind == "decoder" else np.full(len(place), len(marks) - 1)
             sees = marks.cumsum()[reach] > 0
         mass = each[..., marks].sum(-1)[..., sees]
-        found[f"norm_{feature}"] = mass.mean(-1) if sees.any() else np.full(mass.shape[:2], np.nan)
-    return found
+        means[f"norm_{feature}"] = mass.mean(-1) if sees.any() else np.full(mass.shape[:2], np.nan)
+    return means
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def case(saved, texts):
     def ask(name, content_only):
         folder = saved(name)
         whole, vocabulary = read(folder, texts, measuring(name))
-        lines = [text[0].asked.names for text in whole]
+        lines = [text[0].keys.names for text in whole]
         rarity = Rarity.of(lines, vocabulary, {})
         expected = reference(
             [[by_norm(h) for h in text] for text in whole], rarity, content_only=content_only
@@ -137,30 +137,33 @@ def measures(table):
 def test_every_column_is_that_of_explicit_vectors(case, texts, name, content_only):
     folder, expected = case(name, content_only)
     table = attnprobe.census(str(folder), texts, weights="norm", content_only=content_only)
-    found = measures(table)
+    columns = measures(table)
     checked = 0
-    for one in [
+    for statistic in [
         *map(weight_by_norm, census_statistics()),
         *(s for s in all_statistics().values() if s.weights == "norm"),
     ]:
-        plain = one.of or one
+        plain = statistic.of or statistic
         if plain.about == "patches" or plain.name == "offset_share":
             continue
         numbers = expected[plain.name]
-        assert apart(found[one.name], numbers.mean) < TOLERANCE, one.name
-        assert apart(found[f"{one.name}_se"], numbers.error) < TOLERANCE, one.name
-        if one.own_count:
-            assert apart(found[f"{one.name}_n"], numbers.count) == 0
+        assert largest_difference(columns[statistic.name], numbers.mean) < TOLERANCE, statistic.name
+        assert largest_difference(columns[f"{statistic.name}_se"], numbers.error) < TOLERANCE, statistic.name
+        if statistic.own_count:
+            assert largest_difference(columns[f"{statistic.name}_n"], numbers.count) == 0
         checked += 1
     assert checked == 24
     offsets = expected["offsets"]
     competing = 2 * offsets.count >= offsets.count.max(-1, keepdims=True)
     best = np.where(competing, np.nan_to_num(offsets.mean, nan=-1), -1).max(-1)
-    assert apart(found["offset_share_norm"], np.where(offsets.count.max(-1) > 0, best, np.nan)) < TOLERANCE
+    assert (
+        largest_difference(columns["offset_share_norm"], np.where(offsets.count.max(-1) > 0, best, np.nan))
+        < TOLERANCE
+    )
     pairs = attnprobe.distance(str(folder), texts, weights="norm", content_only=content_only)
-    assert apart(pairs["jsd_norm"], expected["jsd"].mean) < TOLERANCE
+    assert largest_difference(pairs["jsd_norm"], expected["jsd"].mean) < TOLERANCE
     layers = attnprobe.distance(str(folder), texts, by="layer", weights="norm", content_only=content_only)
-    assert apart(layers["jsd_mean_norm"], expected["jsd_layer"].mean) < TOLERANCE
+    assert largest_difference(layers["jsd_mean_norm"], expected["jsd_layer"].mean) < TOLERANCE
 
 
 # Heads that carry nothing
@@ -197,8 +200,8 @@ def test_a_zeroed_head(zeroed, texts, saved):
     assert np.isfinite(pairs["jsd_norm"][~gone]).all()
     for head in (0, 1, 3):
         others = (pairs["layer_a"] == 1) & ~gone & ((pairs["head_a"] == head) | (pairs["head_b"] == head))
-        found = table["jsd_mean_norm"][(table["layer"] == 1) & (table["head"] == head)]
-        np.testing.assert_allclose(found, pairs["jsd_norm"][others].mean(), rtol=1e-6)
+        mean = table["jsd_mean_norm"][(table["layer"] == 1) & (table["head"] == head)]
+        np.testing.assert_allclose(mean, pairs["jsd_norm"][others].mean(), rtol=1e-6)
     layers = attnprobe.distance(zeroed, texts, by="layer", weights="norm")
     assert np.isfinite(layers["jsd_mean_norm"].astype(float)).all()
     np.testing.assert_allclose(

@@ -41,16 +41,14 @@ def changed(model, seed=3, scale=0.3):
     return other
 
 
-def against(
-    first, second, *, pairs=True, texts=SINGLE, statistics=("entropy",), **options
-) -> ModelComparison:
-    checkpoints = Checkpoint("one", *first), Checkpoint("other", *second)
+def against(first, second, *, pairs=True, outputs=False, texts=SINGLE, **options) -> ModelComparison:
     return compare_checkpoints(
-        checkpoints,
+        (Checkpoint("one", *first), Checkpoint("other", *second)),
         (documents(texts), documents(texts)),
         CorpusOptions(**options),
-        choose(list(statistics)),
+        choose(["entropy"]),
         pairs=pairs,
+        outputs=outputs,
         dataset="texts",
         facts={},
         progress=SilentProgress(),
@@ -60,53 +58,54 @@ def against(
 @torch.no_grad()
 def eager(model, tokenizer, text):
     """Maps of one text, (layer, head, query, key)."""
-    own = copy.deepcopy(model)
-    own.set_attn_implementation("eager")
+    copied = copy.deepcopy(model)
+    copied.set_attn_implementation("eager")
     given = tokenizer(*(text if isinstance(text, tuple) else (text,)), return_tensors="pt", truncation=True)
     given.pop("token_type_ids", None) if "token_type_ids" not in tokenizer.model_input_names else None
-    return torch.stack([maps[0] for maps in own(**given, output_attentions=True).attentions]).double().numpy()
+    return (
+        torch.stack([maps[0] for maps in copied(**given, output_attentions=True).attentions]).double().numpy()
+    )
 
 
 def length(tokenizer, text):
     return len(tokenizer(text)["input_ids"])
 
 
-def apart(one, other):
+def divergence(row, other_row):
     """Mean over queries of scipy's divergence, its distance squared."""
-    return float(np.mean(jensenshannon(one, other, axis=-1) ** 2))
+    return float(np.mean(jensenshannon(row, other_row, axis=-1) ** 2))
 
 
 @pytest.mark.parametrize("name", ["bert", "llama"])
 def test_every_pair_is_what_scipy_gives(tiny, name):
     model, tokenizer = tiny(name)
     other = changed(model)
-    found = against((model, tokenizer), (other, tokenizer))
+    comparison = against((model, tokenizer), (other, tokenizer))
     expected = []
     for text in SINGLE:
-        ours, theirs = (
-            eager(one, tokenizer, text).reshape(12, length(tokenizer, text), -1) for one in (model, other)
-        )
-        expected.append([[apart(a, b) for b in theirs] for a in ours])
+        tokens = length(tokenizer, text)
+        ours, theirs = (eager(one, tokenizer, text).reshape(12, tokens, -1) for one in (model, other))
+        expected.append([[divergence(a, b) for b in theirs] for a in ours])
     expected = np.array(expected)
-    (kind,) = found.shared.kinds
-    pairs = found.pairs[kind]
+    (kind,) = comparison.shared.kinds
+    pairs = comparison.pairs[kind]
     assert pairs.average == pytest.approx(expected.mean(0), abs=2e-6)
     error = expected.std(0, ddof=1) / len(SINGLE) ** 0.5
     assert pairs.standard_error == pytest.approx(error, abs=2e-6)
-    own = found.numbered
-    assert own.average.ravel() == pytest.approx(expected.mean(0).diagonal(), abs=2e-6)
+    numbered = comparison.numbered
+    assert numbered.average.ravel() == pytest.approx(expected.mean(0).diagonal(), abs=2e-6)
 
 
 def test_without_special_tokens_rows_are_renormalised(tiny):
     model, tokenizer = tiny("bert")
     other = changed(model)
-    found = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:3], content_only=True)
+    comparison = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:3], content_only=True)
     expected = []
     for text in SINGLE[:3]:
         ours, theirs = (eager(one, tokenizer, text)[:, :, 1:-1, 1:-1] for one in (model, other))
         ours, theirs = (one / one.sum(-1, keepdims=True) for one in (ours, theirs))
-        expected.append([[apart(ours[i, h], theirs[i, h]) for h in range(4)] for i in range(3)])
-    assert found.numbered.average == pytest.approx(np.mean(expected, 0), abs=2e-6)
+        expected.append([[divergence(ours[i, h], theirs[i, h]) for h in range(4)] for i in range(3)])
+    assert comparison.numbered.average == pytest.approx(np.mean(expected, 0), abs=2e-6)
 
 
 def test_an_encoder_and_an_encoder_with_a_decoder_share_the_encoder(tiny):
@@ -115,10 +114,10 @@ def test_an_encoder_and_an_encoder_with_a_decoder_share_the_encoder(tiny):
     model, tokenizer = tiny("t5")
     encoder = T5EncoderModel(copy.deepcopy(model.config)).eval()  # it changes its configuration
     encoder.load_state_dict(model.state_dict(), strict=False)
-    found = against((model, tokenizer), (encoder, tokenizer), texts=SINGLE[:3])
-    assert [str(kind) for kind in found.shared.kinds] == ["encoder"]
-    assert found.numbered.average == pytest.approx(0, abs=1e-7)
-    assert any("Only one has a decoder" in note for note in found.labels.notes)
+    comparison = against((model, tokenizer), (encoder, tokenizer), texts=SINGLE[:3])
+    assert [str(kind) for kind in comparison.shared.kinds] == ["encoder"]
+    assert comparison.numbered.average == pytest.approx(0, abs=1e-7)
+    assert any("Only one has a decoder" in note for note in comparison.labels.notes)
 
 
 # Word by word
@@ -130,11 +129,11 @@ def test_models_of_other_shapes_have_pairs_and_no_heads_of_one_number(tiny):
     config.num_attention_heads, config.num_hidden_layers = 2, 4
     torch.manual_seed(0)
     other = AutoModel.from_config(config).eval()
-    found = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:4])
-    (kind,) = found.shared.kinds
-    assert found.pairs[kind].average.shape == (12, 8)
-    assert found.numbered is None
-    assert not found.shared.alike
+    comparison = against((model, tokenizer), (other, tokenizer), texts=SINGLE[:4])
+    (kind,) = comparison.shared.kinds
+    assert comparison.pairs[kind].average.shape == (12, 8)
+    assert comparison.numbered is None
+    assert not comparison.shared.alike
     other.resize_token_embeddings(20)
     with pytest.raises(AttnprobeError, match="other knows only 20; its tokenizer belongs to another model"):
         against((model, tokenizer), (other, tokenizer))
@@ -144,20 +143,20 @@ def test_maps_of_words_are_sums_over_keys_and_means_over_queries(tiny):
     model, tokenizer = tiny("bert")
     other, other_tokenizer = tiny("roberta")
     texts = ["the river bank was slow", "she walked over the road"]
-    found = against((model, tokenizer), (other, other_tokenizer), texts=texts)
-    assert any("word by word" in note for note in found.labels.notes)
+    comparison = against((model, tokenizer), (other, other_tokenizer), texts=texts)
+    assert any("word by word" in note for note in comparison.labels.notes)
     expected = []
     for text in texts:
         maps = []
-        for own, its in ((model, tokenizer), (other, other_tokenizer)):
-            ends = its(text, return_offsets_mapping=True)["offset_mapping"]
+        for own_model, own_tokenizer in ((model, tokenizer), (other, other_tokenizer)):
+            ends = own_tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
             words = [match.span() for match in re.finditer(r"\w+", text)]
             member = np.array([[a < stop and b > max(start, a) for a, b in ends] for start, stop in words])
             member = member.astype(float)
-            rows = (member / member.sum(1, keepdims=True)) @ eager(own, its, text)
+            rows = (member / member.sum(1, keepdims=True)) @ eager(own_model, own_tokenizer, text)
             to_words = rows @ member.T
             rest = rows.sum(-1, keepdims=True) - to_words.sum(-1, keepdims=True)
             maps.append(np.concatenate([to_words, rest], -1).reshape(12, len(words), -1))
-        expected.append([[apart(a, b) for b in maps[1]] for a in maps[0]])
-    (kind,) = found.shared.kinds
-    assert found.pairs[kind].average == pytest.approx(np.mean(expected, 0), abs=2e-6)
+        expected.append([[divergence(a, b) for b in maps[1]] for a in maps[0]])
+    (kind,) = comparison.shared.kinds
+    assert comparison.pairs[kind].average == pytest.approx(np.mean(expected, 0), abs=2e-6)

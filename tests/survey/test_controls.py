@@ -27,13 +27,13 @@ def by_definition(maps, offsets):
     - maps: for each text (layer, head, query, key).
     - offsets: for each head of each layer, its offset; None where it has none.
     """
-    found = {name: [] for name in MEASURES}
+    by_measure = {name: [] for name in MEASURES}
     for rows in maps:
         layers, heads, length, _ = rows.shape
         with np.errstate(invalid="ignore"):
             for name, step in (("previous", -1), ("next", 1)):
                 diagonal = np.diagonal(rows, step, 2, 3)
-                found[name].append(diagonal.mean(-1) if length > 1 else np.full((layers, heads), np.nan))
+                by_measure[name].append(diagonal.mean(-1) if length > 1 else np.full((layers, heads), np.nan))
         shares = np.full((layers, heads), np.nan)
         for layer in range(layers):
             for head in range(heads):
@@ -42,20 +42,20 @@ def by_definition(maps, offsets):
                 if queries and 2 * len(queries) >= length:
                     peaks = rows[layer, head].argmax(-1)
                     shares[layer, head] = np.mean([peaks[query] == query + offset for query in queries])
-        found["offset_share"].append(shares)
-    return {name: np.nanmean(values, 0).ravel() for name, values in found.items()}
+        by_measure["offset_share"].append(shares)
+    return {name: np.nanmean(values, 0).ravel() for name, values in by_measure.items()}
 
 
 def eager_maps(model, rows):
     """Run token ids one text at a time, and give the model's own maps."""
     model = copy.deepcopy(model)
     model.set_attn_implementation("eager")
-    found = []
+    every = []
     for ids in rows:
         with torch.inference_mode():
             maps = model(input_ids=torch.tensor([ids]), output_attentions=True).attentions
-        found.append(torch.cat(maps).double().numpy())
-    return found
+        every.append(torch.cat(maps).double().numpy())
+    return every
 
 
 def tokens(folder, *, seed=None):
@@ -70,16 +70,16 @@ def tokens(folder, *, seed=None):
 
 
 def test_shuffled_against_eager_maps_of_the_shuffled_tokens(saved):
-    found = attnprobe.positional(saved("bert"), TEXTS, control=True, seed=5)
+    table = attnprobe.positional(saved("bert"), TEXTS, control=True, seed=5)
     model, rows = tokens(saved("bert"), seed=5)
     assert rows != tokens(saved("bert"))[1]
-    offsets = np.array(found["offset"]).reshape(3, 4)
+    offsets = np.array(table["offset"]).reshape(3, 4)
     expected = by_definition(eager_maps(model, rows), offsets)
     for measure in MEASURES:
         np.testing.assert_allclose(
-            found[f"{measure}_shuffled"], expected[measure], atol=1e-5, err_msg=measure
+            table[f"{measure}_shuffled"], expected[measure], atol=1e-5, err_msg=measure
         )
     plain = attnprobe.positional(saved("bert"), TEXTS)
     for column in plain.data:
-        assert found[column].tolist() == plain[column].tolist()
-    assert not np.allclose(found["previous_shuffled"], found["previous"], atol=1e-3)
+        assert table[column].tolist() == plain[column].tolist()
+    assert not np.allclose(table["previous_shuffled"], table["previous"], atol=1e-3)

@@ -85,15 +85,15 @@ def test_values_from_its_own_weights(tiny, name):
         once = {ids[place]: place for place in ordinary}
         for at, layer in enumerate(layers):
             for head in range(3):
-                some = slice(32 * head, 32 * head + 32)
+                columns = slice(32 * head, 32 * head + 32)
                 if name == "gpt2":
-                    weight = layer.attn.c_attn.weight[:, 2 * 96 :][:, some].double().numpy()
-                    bias = layer.attn.c_attn.bias[2 * 96 :][some].double().numpy()
+                    weight = layer.attn.c_attn.weight[:, 2 * 96 :][:, columns].double().numpy()
+                    bias = layer.attn.c_attn.bias[2 * 96 :][columns].double().numpy()
                     values = given[at] @ weight + bias
-                    written = values @ layer.attn.c_proj.weight[some].double().numpy()
+                    written = values @ layer.attn.c_proj.weight[columns].double().numpy()
                 else:
-                    weight = layer.attention.output.dense.weight[:, some].double().numpy()
-                    written = given[at][:, some] @ weight.T
+                    weight = layer.attention.output.dense.weight[:, columns].double().numpy()
+                    written = given[at][:, columns] @ weight.T
                 logits = direct(model, written)
                 score = np.full(len(ids), 0.0)
                 for key in ordinary:
@@ -131,7 +131,7 @@ def test_the_way_to_the_logits_is_found(tiny, name):
     model = auto.from_config(config).eval().requires_grad_(False)
     norm = model.model.norm if name == "llama" else model.decoder.final_layer_norm
     norm.weight.uniform_(0.2, 2)
-    found = find_unembedding(Checkpoint("tiny", model, tokenizer))
+    unembedding = find_unembedding(Checkpoint("tiny", model, tokenizer))
     ids = torch.tensor([[3, 5]])
     expected = model.get_output_embeddings().weight[ids] * norm.weight
-    torch.testing.assert_close(found.rows(ids), expected, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(unembedding.rows(ids), expected, rtol=1e-3, atol=1e-4)

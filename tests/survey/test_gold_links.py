@@ -39,12 +39,12 @@ def test_targets_that_are_cut(checkpoint: Callable[[str], Checkpoint], longest: 
         (batch,) = corpus.batches
         ids = batch.inputs["decoder_input_ids"][0].tolist()
         assert len(ids) <= longest
-        found = [read(loaded, ids, word) for word in batch.target_annotations[0].words]
+        words_read = [read(loaded, ids, word) for word in batch.target_annotations[0].words]
         whole = read(loaded, ids, TokenSpan(2, len(ids))).split()
-        assert found == [word for word in target.split() if word in whole]
-        assert batch.target_annotations[0].cut == (found != target.split())
+        assert words_read == [word for word in target.split() if word in whole]
+        assert batch.target_annotations[0].cut == (words_read != target.split())
         assert corpus.reading.links == 2
-        assert corpus.reading.links_lost == 2 - ("👩" in found) - ("dog" in found)
+        assert corpus.reading.links_lost == 2 - ("👩" in words_read) - ("dog" in words_read)
 
 
 @pytest.mark.parametrize("label", [None, "ein Hund"])

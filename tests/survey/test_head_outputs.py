@@ -2,22 +2,18 @@
 
 import copy
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from test_comparison import SINGLE as TEXTS
+from test_comparison import against as compare
 from test_comparison import changed
 
-from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.findings.comparison import tabulate_heads
 from attnprobe.findings.partners import match_heads
-from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.progress import SilentProgress
-from attnprobe.statistics.registry import choose
-from attnprobe.survey.comparison import compare_checkpoints
 
 #: What reads the heads of each layer, by the end of its name.
 PROJECTIONS = {
@@ -26,29 +22,15 @@ PROJECTIONS = {
 }
 
 
-def against(first, second, *, texts=TEXTS, pairs=False, **options):
-    def documents():
-        return [text if isinstance(text, Document) else Document(text) for text in texts]
-
-    return compare_checkpoints(
-        (Checkpoint("one", *first), Checkpoint("other", *second)),
-        (documents(), documents()),
-        CorpusOptions(**options),
-        choose(["entropy"]),
-        pairs=pairs,
-        outputs=True,
-        dataset="texts",
-        facts={},
-        progress=SilentProgress(),
-    )
+against = partial(compare, pairs=False, outputs=True)
 
 
 @torch.no_grad()
 def given(model, tokenizer, text, ending, heads=4):
     """What heads give to one text, (token, head of any layer, width), in double precision."""
-    found = []
+    outputs = []
     hooks = [
-        module.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0][0]))
+        module.register_forward_pre_hook(lambda _, inputs: outputs.append(inputs[0][0]))
         for name, module in model.named_modules()
         if name.endswith(ending)
     ]
@@ -57,40 +39,40 @@ def given(model, tokenizer, text, ending, heads=4):
     model(**words)
     for hook in hooks:
         hook.remove()
-    return torch.cat([one.unflatten(-1, (heads, -1)) for one in found], 1).double().numpy()
+    return torch.cat([layer.unflatten(-1, (heads, -1)) for layer in outputs], 1).double().numpy()
 
 
 def cka(x, y):
     """Linear CKA by its definition."""
     x, y = (side - side.mean(0) for side in (x, y))
-    crossed, own, its = (a.T @ b for a, b in ((x, y), (x, x), (y, y)))
-    return (crossed**2).sum() / np.sqrt((own**2).sum() * (its**2).sum())
+    crossed, with_itself, other_with_itself = (a.T @ b for a, b in ((x, y), (x, x), (y, y)))
+    return (crossed**2).sum() / np.sqrt((with_itself**2).sum() * (other_with_itself**2).sum())
 
 
 @pytest.mark.parametrize("name", list(PROJECTIONS))
 def test_every_pair_is_that_of_the_models_own_outputs(tiny, name):
     model, tokenizer = tiny(name)
     other = changed(model)
-    found = against((model, tokenizer), (other, tokenizer))
+    comparison = against((model, tokenizer), (other, tokenizer))
     sides = [
-        np.concatenate([given(one, tokenizer, text, PROJECTIONS[name]) for text in TEXTS])
-        for one in (model, other)
+        np.concatenate([given(side, tokenizer, text, PROJECTIONS[name]) for text in TEXTS])
+        for side in (model, other)
     ]
     heads = sides[0].shape[1]
     wanted = [[cka(sides[0][:, g], sides[1][:, h]) for h in range(heads)] for g in range(heads)]
-    (kind,) = found.shared.kinds
-    np.testing.assert_allclose(found.outputs[kind].cka, wanted, rtol=2e-4, atol=2e-5)
-    assert float(found.outputs[kind].count) == len(sides[0])
+    (kind,) = comparison.shared.kinds
+    np.testing.assert_allclose(comparison.outputs[kind].cka, wanted, rtol=2e-4, atol=2e-5)
+    assert float(comparison.outputs[kind].count) == len(sides[0])
 
 
 def test_heads_that_look_alike_and_carry_something_else_are_told_apart(tiny):
     """Two heads of a layer have one map; the other model has their values the other way round."""
     model, tokenizer = tiny("bert")
     model = copy.deepcopy(model)
-    own = model.encoder.layer[1].attention.self
-    width = own.query.weight.shape[0] // 4
+    attention = model.encoder.layer[1].attention.self
+    width = attention.query.weight.shape[0] // 4
     with torch.no_grad():
-        for part in (own.query, own.key):
+        for part in (attention.query, attention.key):
             for values in (part.weight, part.bias):
                 values[width : 2 * width] = values[:width]
     other = copy.deepcopy(model)
@@ -102,10 +84,10 @@ def test_heads_that_look_alike_and_carry_something_else_are_told_apart(tiny):
         layer.self.value.weight[:] = layer.self.value.weight[swapped]
         layer.self.value.bias[:] = layer.self.value.bias[swapped]
         layer.output.dense.weight[:] = layer.output.dense.weight[:, swapped]
-    found = against((model, tokenizer), (other, tokenizer), pairs=True)
-    (pairs,) = found.pairs.values()
-    assert match_heads(found.shared, pairs.average, "model").tolist() == list(range(12))
-    table = tabulate_heads(found, "model")
+    comparison = against((model, tokenizer), (other, tokenizer), pairs=True)
+    (pairs,) = comparison.pairs.values()
+    assert match_heads(comparison.shared, pairs.average, "model").tolist() == list(range(12))
+    table = tabulate_heads(comparison, "model")
     assert table["matched_head"].tolist() == [0, 1, 2, 3, 1, 0, 2, 3, 0, 1, 2, 3]
     np.testing.assert_allclose(table["cka_matched"], 1, atol=1e-6)
     np.testing.assert_allclose(table["jsd_matched"], 0, atol=1e-6)
@@ -115,20 +97,20 @@ def test_heads_that_look_alike_and_carry_something_else_are_told_apart(tiny):
 def test_words_have_the_mean_of_their_tokens(tiny):
     (model, tokenizer), (other, other_tokenizer) = tiny("bert"), tiny("roberta")
     texts, sides = ["the river bank was slow", "she walked over the road"], [[], []]
-    found = against((model, tokenizer), (other, other_tokenizer), texts=texts)
-    assert any("word by word" in note for note in found.labels.notes)
+    comparison = against((model, tokenizer), (other, other_tokenizer), texts=texts)
+    assert any("word by word" in note for note in comparison.labels.notes)
     pairs = zip(sides, ((model, tokenizer), (other, other_tokenizer)), strict=True)
-    for side, (own, its) in pairs:
+    for side, (own_model, own_tokenizer) in pairs:
         for text in texts:
-            vectors = given(own, its, text, PROJECTIONS["bert"])
-            ends = its(text, return_offsets_mapping=True)["offset_mapping"]
+            vectors = given(own_model, own_tokenizer, text, PROJECTIONS["bert"])
+            ends = own_tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
             for word in re.finditer(r"\w+", text):
                 at = [row for row, (a, b) in enumerate(ends) if a < word.end() and b > max(word.start(), a)]
                 side.append(vectors[at].mean(0))
     first, second = map(np.stack, sides)
-    (kind,) = found.shared.kinds
+    (kind,) = comparison.shared.kinds
     wanted = [[cka(first[:, g], second[:, h]) for h in range(12)] for g in range(12)]
-    np.testing.assert_allclose(found.outputs[kind].cka, wanted, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(comparison.outputs[kind].cka, wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_models_whose_outputs_can_not_be_read_are_refused_by_name(tiny):

@@ -17,24 +17,24 @@ LENGTH, SEQUENCES = 12, 6
 def drawn(checkpoint, length=LENGTH, sequences=SEQUENCES, seed=42):
     """Draw the sequences of a model, and give them with the number of special tokens before the first."""
     frame = Frame.of(checkpoint.tokenizer)
-    found = RepeatedTokens(length, sequences, seed).draw(checkpoint, frame)
-    return [sequence.ids for sequence in found], len(frame.before)
+    sequences_drawn = RepeatedTokens(length, sequences, seed).draw(checkpoint, frame)
+    return [sequence.ids for sequence in sequences_drawn], len(frame.before)
 
 
 def periods(rows, first, length):
     """Find how many tokens lie between the two copies of each sequence."""
-    found = []
+    distances = []
     for ids in rows:
         text = ids[first : first + 2 * length]
         again = next(place for place, token in enumerate(text) if token in text[:place])
-        found.append(again - text.index(text[again]))
-    return found
+        distances.append(again - text.index(text[again]))
+    return distances
 
 
 def unrepeated(rows, checkpoint):
     """Replace what comes again by the tokens that attnprobe draws, which are new ones."""
     ordinary, special = list_ordinary_tokens(checkpoint), {*checkpoint.tokenizer.all_special_ids}
-    found = []
+    rows_without = []
     for ids in rows:
         row = np.array(ids, np.int32)
         fresh = replace_repeated(row, np.isin(row, list(special)), ordinary).tolist()
@@ -42,8 +42,8 @@ def unrepeated(rows, checkpoint):
         assert kept == [token in special or token not in ids[:place] for place, token in enumerate(ids)]
         ordinary_of = [token for token in fresh if token not in special]
         assert len({*ordinary_of}) == len(ordinary_of)
-        found.append(fresh)
-    return found
+        rows_without.append(fresh)
+    return rows_without
 
 
 def by_definition(maps, without, first, length, between):
@@ -65,16 +65,16 @@ def by_definition(maps, without, first, length, between):
     }
 
 
-def check(found, expected, rows=slice(None)):
+def check(table, expected, rows=slice(None)):
     for name, (mean, error) in expected.items():
-        np.testing.assert_allclose(found[name][rows], mean, atol=1e-6, err_msg=name)
-        np.testing.assert_allclose(found[f"{name}_se"][rows], error, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(table[name][rows], mean, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(table[f"{name}_se"][rows], error, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("name", ["demo", "llama"])
 def test_values_from_its_own_maps(saved, name):
     folder = name if name == "demo" else saved(name)
-    found = attnprobe.induction(folder, length=LENGTH, sequences=SEQUENCES)
+    table = attnprobe.induction(folder, length=LENGTH, sequences=SEQUENCES)
     checkpoint = load_checkpoint(str(folder))
     rows, first = drawn(checkpoint)
     checkpoint.model.set_attn_implementation("eager")
@@ -85,12 +85,12 @@ def test_values_from_its_own_maps(saved, name):
         return torch.stack(gives, 1).double().numpy()
 
     between = periods(rows, first, LENGTH)
-    check(found, by_definition(maps(rows), maps(unrepeated(rows, checkpoint)), first, LENGTH, between))
-    assert found["n"].tolist() == [SEQUENCES] * len(found)
+    check(table, by_definition(maps(rows), maps(unrepeated(rows, checkpoint)), first, LENGTH, between))
+    assert table["n"].tolist() == [SEQUENCES] * len(table)
 
 
 def test_values_of_an_encoder_and_its_decoder(saved):
-    found = attnprobe.induction(saved("bart"), length=LENGTH, sequences=SEQUENCES)
+    table = attnprobe.induction(saved("bart"), length=LENGTH, sequences=SEQUENCES)
     checkpoint = load_checkpoint(str(saved("bart")))
     rows, first = drawn(checkpoint)
     checkpoint.model.set_attn_implementation("eager")
@@ -103,13 +103,15 @@ def test_values_of_an_encoder_and_its_decoder(saved):
         with torch.inference_mode():
             return checkpoint.body(**inputs, output_attentions=True)
 
-    one, other = maps(rows), maps(unrepeated(rows, checkpoint))
-    kinds, between = np.array(found["attention"]), periods(rows, first, LENGTH)
+    with_copies, without = maps(rows), maps(unrepeated(rows, checkpoint))
+    kinds, between = np.array(table["attention"]), periods(rows, first, LENGTH)
     for kind, begin in (("encoder", first), ("decoder", first + 1)):  # behind the token that starts it
-        here, there = (torch.stack(gives[f"{kind}_attentions"], 1).double().numpy() for gives in (one, other))
-        check(found, by_definition(here, there, begin, LENGTH, between), kinds == kind)
+        here, there = (
+            torch.stack(gives[f"{kind}_attentions"], 1).double().numpy() for gives in (with_copies, without)
+        )
+        check(table, by_definition(here, there, begin, LENGTH, between), kinds == kind)
     cross = kinds == "cross"
-    assert all(np.isnan(found[name][cross]).all() for name in ("induction", "duplicate", "previous"))
+    assert all(np.isnan(table[name][cross]).all() for name in ("induction", "duplicate", "previous"))
 
 
 def planted(tokenizer, heads=2):
@@ -134,9 +136,9 @@ def test_a_fixed_distance_is_no_content(tiny):
         attention.query.weight[rows, :64] = torch.eye(64)
         attention.key.weight[rows, :64] = torch.eye(64).roll(step, 0)
     attention.query.weight.mul_(10)
-    found = attnprobe.induction(model, length=LENGTH, sequences=SEQUENCES, tokenizer=tiny("bert")[1])
+    table = attnprobe.induction(model, length=LENGTH, sequences=SEQUENCES, tokenizer=tiny("bert")[1])
     for name in ("induction", "duplicate", "previous"):
-        np.testing.assert_allclose(found[name], [0, 0], atol=1e-6)
+        np.testing.assert_allclose(table[name], [0, 0], atol=1e-6)
 
 
 def test_planted_heads_are_found(tiny):
@@ -148,20 +150,20 @@ def test_planted_heads_are_found(tiny):
 
     def embedded(input_ids=None, **_):
         """Give each place its token, the token before it, and a little that no place shares."""
-        own = codes[input_ids]
-        before = torch.nn.functional.pad(own[:, :-1], (0, 0, 1, 0))
-        places = torch.linspace(0, 1, own.shape[1])[None, :, None].expand(len(own), -1, 1)
+        of_tokens = codes[input_ids]
+        before = torch.nn.functional.pad(of_tokens[:, :-1], (0, 0, 1, 0))
+        places = torch.linspace(0, 1, of_tokens.shape[1])[None, :, None].expand(len(of_tokens), -1, 1)
         hidden = torch.zeros(*input_ids.shape, 256)
-        hidden[..., :60], hidden[..., 64:124], hidden[..., 128:129] = own, before, places
+        hidden[..., :60], hidden[..., 64:124], hidden[..., 128:129] = of_tokens, before, places
         return hidden
 
     model.embeddings.forward = embedded
-    own, before, place = slice(0, 60), slice(64, 124), 128
-    for head, asked in enumerate((before, own)):  # what follows the token, and the token itself
-        attention.query.weight[64 * head : 64 * head + 60, own] = 400 * torch.eye(60)
-        attention.key.weight[64 * head : 64 * head + 60, asked] = torch.eye(60)
+    token, before, place = slice(0, 60), slice(64, 124), 128
+    for head, looked_for in enumerate((before, token)):  # what follows the token, and the token itself
+        attention.query.weight[64 * head : 64 * head + 60, token] = 400 * torch.eye(60)
+        attention.key.weight[64 * head : 64 * head + 60, looked_for] = torch.eye(60)
         attention.query.bias[64 * head + 60] = 400  # of several, the one that comes first
         attention.key.weight[64 * head + 60, place] = -0.3
-    found = attnprobe.induction(model, length=LENGTH, sequences=SEQUENCES, tokenizer=tokenizer)
-    np.testing.assert_allclose(found["induction"], [1, 0, 0, 0], atol=0.02)
-    np.testing.assert_allclose(found["duplicate"], [0, 1, 0, 0], atol=0.02)
+    table = attnprobe.induction(model, length=LENGTH, sequences=SEQUENCES, tokenizer=tokenizer)
+    np.testing.assert_allclose(table["induction"], [1, 0, 0, 0], atol=0.02)
+    np.testing.assert_allclose(table["duplicate"], [0, 1, 0, 0], atol=0.02)

@@ -15,7 +15,7 @@ import every_type
 import numpy as np
 import pytest
 import torch
-from by_definition import Array, Heard, Rarity, Sample, Sentence, apart, reference
+from by_definition import Array, Heard, Rarity, Sample, Sentence, largest_difference, reference
 from census_differences import differences
 from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoModel, AutoTokenizer
 
@@ -55,13 +55,13 @@ def prepared(folder: Path, path: Path) -> dict[str, torch.Tensor]:
     if path.suffix == ".png":
         from PIL import Image
 
-        own = AutoImageProcessor.from_pretrained(folder, backend="pil")
-        return dict(own(images=Image.open(path), return_tensors="pt"))
+        processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
+        return dict(processor(images=Image.open(path), return_tensors="pt"))
     import soundfile
 
     samples, rate = soundfile.read(path, dtype="float32")
-    own = AutoFeatureExtractor.from_pretrained(folder)
-    return dict(own(samples, sampling_rate=rate, return_tensors="pt"))
+    processor = AutoFeatureExtractor.from_pretrained(folder)
+    return dict(processor(samples, sampling_rate=rate, return_tensors="pt"))
 
 
 def maps_of(maps: Any) -> Array:
@@ -97,13 +97,13 @@ def transcribed(
 ) -> Iterator[list[Heard]]:
     """Let a decoder read what the table says of a file: nothing at all where it says nothing."""
     with table.open() as lines:
-        said = {row["file_name"]: row["text"] for row in csv.DictReader(lines)}
-    if name not in said:
+        transcripts = {row["file_name"]: row["text"] for row in csv.DictReader(lines)}
+    if name not in transcripts:
         return
     tokenizer = AutoTokenizer.from_pretrained(folder)
     read = [
         model.config.decoder_start_token_id,
-        *tokenizer(said[name], add_special_tokens=False)["input_ids"],
+        *tokenizer(transcripts[name], add_special_tokens=False)["input_ids"],
     ]
     with torch.inference_mode():
         output = model(**given, decoder_input_ids=torch.tensor([read]), output_attentions=True)
@@ -140,15 +140,17 @@ def case(media_model: Callable[[str], Path], photos: Path, clips: Path, speech: 
         return list(listen(media_model(name), files))
 
     @cache
-    def ask(name: str, *, content_only: bool, said: bool = True) -> Case:
-        files = photos if name in SEEING else speech if name == "whisper" and said else clips
-        found = heard(name, files)
+    def ask(name: str, *, content_only: bool, with_text: bool = True) -> Case:
+        files = photos if name in SEEING else speech if name == "whisper" and with_text else clips
+        files_heard = heard(name, files)
         # Only what a decoder reads has types that may be rare.
-        lines = [kind.asking.names for file in found for kind in file if kind.kind == "decoder"]
+        lines = [kind.queries.names for file in files_heard for kind in file if kind.kind == "decoder"]
         vocabulary = AutoTokenizer.from_pretrained(media_model(name)).get_vocab() if lines else {}
-        expected = reference(found, Rarity.of(lines, vocabulary, {}), content_only=content_only)
+        expected = reference(files_heard, Rarity.of(lines, vocabulary, {}), content_only=content_only)
         table = attnprobe.census(media_model(name), files, content_only=content_only)
-        return Case(expected, table, [kind.kind for kind in found[0] for _ in kind.maps], len(found))
+        return Case(
+            expected, table, [kind.kind for kind in files_heard[0] for _ in kind.maps], len(files_heard)
+        )
 
     return ask
 
@@ -166,18 +168,18 @@ class TestReference:
     """Every column within 1e-5."""
 
     def test_census(self, case: Callable[..., Case], name: str, content_only: bool):
-        asked = case(name, content_only=content_only)
-        wrong = {column: off for column, off in asked.differences.items() if not off <= TOLERANCE}
+        result = case(name, content_only=content_only)
+        wrong = {column: off for column, off in result.differences.items() if not off <= TOLERANCE}
         assert not wrong
-        assert (asked.table["n"] == asked.files).all()
-        known = {"model", "dataset", "layer", "head", "n", *asked.differences}
-        assert set(asked.table.data) == known | ({"attention"} if name == "whisper" else set())
-        heads = asked.expected["entropy"].mean.shape[1]
-        numbers = [asked.kinds[:layer].count(kind) for layer, kind in enumerate(asked.kinds)]
-        assert asked.table["layer"].tolist() == [number for number in numbers for _ in range(heads)]
-        assert asked.table["head"].tolist() == [*range(heads)] * len(numbers)
+        assert (result.table["n"] == result.files).all()
+        known = {"model", "dataset", "layer", "head", "n", *result.differences}
+        assert set(result.table.data) == known | ({"attention"} if name == "whisper" else set())
+        heads = result.expected["entropy"].mean.shape[1]
+        numbers = [result.kinds[:layer].count(kind) for layer, kind in enumerate(result.kinds)]
+        assert result.table["layer"].tolist() == [number for number in numbers for _ in range(heads)]
+        assert result.table["head"].tolist() == [*range(heads)] * len(numbers)
         if name == "whisper":
-            assert asked.table["attention"].tolist() == [kind for kind in asked.kinds for _ in range(heads)]
+            assert result.table["attention"].tolist() == [kind for kind in result.kinds for _ in range(heads)]
 
 
 @pytest.mark.parametrize("name", ["vit", "whisper"])
@@ -187,8 +189,8 @@ def test_batches_change_nothing(media_model: Callable[[str], Path], photos: Path
         attnprobe.census(media_model(name), files, batch_tokens=tokens) for tokens in (None, 1, 100)
     )
     for column in [column.name for column in whole.columns if column.role in {"measure", "error"}]:
-        assert apart(single[column], whole[column]) <= 2e-6
-        assert apart(few[column], whole[column]) <= 2e-6
+        assert largest_difference(single[column], whole[column]) <= 2e-6
+        assert largest_difference(few[column], whole[column]) <= 2e-6
 
 
 def test_layers_of_other_tokens_are_read_without_places(media_model: Callable[[str], Path], photos: Path):

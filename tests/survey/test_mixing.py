@@ -31,14 +31,14 @@ ARCHITECTURES = ("bert", "llama", "t5")
 def maps_of(given, model):
     """Give the maps of every layer (layer, head, query, key) by kind, from a model's own answer."""
     if model.config.is_encoder_decoder:
-        found = {
+        by_kind = {
             "encoder": given.encoder_attentions,
             "decoder": given.decoder_attentions,
             "cross": given.cross_attentions,
         }
     else:
-        found = {"only": given.attentions}
-    return {kind: [one[0].double().numpy() for one in layers] for kind, layers in found.items()}
+        by_kind = {"only": given.attentions}
+    return {kind: [one[0].double().numpy() for one in layers] for kind, layers in by_kind.items()}
 
 
 def kind_of(name, model):
@@ -49,7 +49,7 @@ def kind_of(name, model):
     return "cross" if re.search("encoder_attn|EncDec", name) else "decoder"
 
 
-def asked(folder):
+def read_model(folder):
     """Ask a model as a user of transformers would: maps, and what each head adds, text by text."""
     model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -99,22 +99,22 @@ def centred_logits(maps, kept):
 def least_squares(samples):
     """R^2 of each head on the others; each sequence and head counts as a vector of length 1."""
     x = np.concatenate([one / np.linalg.norm(one, axis=1, keepdims=True) for one in samples], 1)
-    found = []
+    explained = []
     for head in range(len(x)):
         others = np.delete(x, head, 0).T
         left = x[head] - others @ np.linalg.lstsq(others, x[head], rcond=None)[0]
-        found.append(1 - left @ left / (x[head] @ x[head]))
-    return found
+        explained.append(1 - left @ left / (x[head] @ x[head]))
+    return explained
 
 
 def expected_of(folder, kept=None):
     """Compute every number by numpy: for each kind and layer, in the order of the table."""
     samples, added = defaultdict(list), defaultdict(list)
-    for maps, contributions in asked(folder):
+    for maps, contributions in read_model(folder):
         for kind, layers in maps.items():
-            for layer, one in enumerate(layers):
-                where = None if kept is None else kept(one)
-                samples[kind, layer].append(centred_logits(one, where))
+            for layer, rows in enumerate(layers):
+                where = None if kept is None else kept(rows)
+                samples[kind, layer].append(centred_logits(rows, where))
                 each = contributions[kind][layer]
                 added[kind, layer].append(each if where is None else each[:, where])
     return samples, added
@@ -131,26 +131,26 @@ def compare(folder, samples, added, **options):
     )
     explained, correlated, effective = [], [], []
     norms, cosines, together = [], [], []
-    for place, some in samples.items():
-        explained += least_squares(some)
-        correlations = np.mean([_cosines(one) for one in some], 0)
+    for place, samples_of_layer in samples.items():
+        explained += least_squares(samples_of_layer)
+        correlations = np.mean([_cosines(rows) for rows in samples_of_layer], 0)
         correlated += [correlations[pair] for pair in combinations(range(len(correlations)), 2)]
         effective.append(len(correlations) ** 2 / np.square(correlations).sum())
-        each = [one.reshape(len(one), -1) for one in added[place]]
+        each = [rows.reshape(len(rows), -1) for rows in added[place]]
         norms.append(mean_and_error([np.sqrt(np.square(o).sum(-1).mean(-1)) for o in added[place]]))
-        matrices = [_cosines(one) for one in each]
+        matrices = [_cosines(rows) for rows in each]
         cosines.append(mean_and_error([[m[p] for p in combinations(range(len(m)), 2)] for m in matrices]))
         together.append(mean_and_error([np.square(o.sum(0)).sum() / np.square(o).sum() for o in each]))
     np.testing.assert_allclose(heads["explained_by_others"], explained, atol=1e-5)
     np.testing.assert_allclose(pairs["logit_correlation"], correlated, atol=1e-5)
     np.testing.assert_allclose(layers["effective_heads"], effective, atol=1e-4)
-    for table, name, found in (
+    for table, name, by_layer in (
         (heads, "contribution_norm", norms),
         (pairs, "contribution_cosine", cosines),
         (layers, "cancellation", together),
     ):
         for column, part in ((name, 0), (f"{name}_se", 1)):
-            values = np.concatenate([np.atleast_1d(one[part]) for one in found])
+            values = np.concatenate([np.atleast_1d(both[part]) for both in by_layer])
             np.testing.assert_allclose(table[column], values, atol=2e-6, rtol=1e-5, err_msg=column)
     return heads
 
@@ -174,5 +174,5 @@ def test_content_only(saved):
         inside[0] = inside[-1] = False
         return inside
 
-    found = compare(saved("bert"), *expected_of(saved("bert"), kept), content_only=True)
-    np.testing.assert_allclose(found["explained_by_others_null"], 0, atol=1e-12)
+    table = compare(saved("bert"), *expected_of(saved("bert"), kept), content_only=True)
+    np.testing.assert_allclose(table["explained_by_others_null"], 0, atol=1e-12)

@@ -50,16 +50,16 @@ def seeing(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def read_eagerly(folder: Path, data: Path) -> list[tuple[Floats, NDArray[np.str_]]]:
     """Give the eager maps (layer, head, query, key) of each pair, and the sort of each token."""
-    found = load_checkpoint(str(folder), modality="image+text").processor
-    assert found is not None
+    processor = load_checkpoint(str(folder), modality="image+text").processor
+    assert processor is not None
     model = transformers.AutoModelForImageTextToText.from_pretrained(
         folder, attn_implementation="eager"
     ).eval()
     maps = []
     for line in data.read_text().splitlines():
         row = json.loads(line)
-        given = found.inner(
-            images=read_image(data.parent / row["image"]), text=f"{found.mark}{row['text']}",
+        given = processor.inner(
+            images=read_image(data.parent / row["image"]), text=f"{processor.mark}{row['text']}",
             return_tensors="pt",
         )  # fmt: skip
         given.pop("labels", None)
@@ -67,8 +67,8 @@ def read_eagerly(folder: Path, data: Path) -> list[tuple[Floats, NDArray[np.str_
             output = model(**given, output_attentions=True, use_cache=False)
         layers = output.get("language_model_outputs", output).attentions
         ids = given["input_ids"][0].numpy()
-        special = np.isin(ids, found.inner.tokenizer.all_special_ids)
-        sorts = np.where(ids == found.placeholder, "image", np.where(special, "special", "text"))
+        special = np.isin(ids, processor.inner.tokenizer.all_special_ids)
+        sorts = np.where(ids == processor.placeholder, "image", np.where(special, "special", "text"))
         maps.append((torch.cat(layers).double().numpy(), sorts))
     return maps
 
@@ -76,7 +76,7 @@ def read_eagerly(folder: Path, data: Path) -> list[tuple[Floats, NDArray[np.str_
 def measure(rows: Floats, sorts: NDArray[np.str_]) -> dict[str, Floats]:
     """Compute every column of one sequence by its definition, (layer, head)."""
     seen = (rows.reshape(-1, *rows.shape[2:]) > 0).any(0)
-    found: dict[str, Floats] = {}
+    values: dict[str, Floats] = {}
     # Who asks, and how columns call it.
     for who in ("any", "text", "image"):
         asks = np.ones(len(sorts), bool) if who == "any" else sorts == who
@@ -84,24 +84,24 @@ def measure(rows: Floats, sorts: NDArray[np.str_]) -> dict[str, Floats]:
             keys = sorts == what
             mass = rows[..., keys].sum(-1)
             name = f"{what}_mass" if who == "any" else f"{who}_to_{what}"
-            found[name] = mass[..., asks].mean(-1)
+            values[name] = mass[..., asks].mean(-1)
             if what == "special":
                 continue
             share = (seen & keys).sum(1) / seen.sum(1)
-            some = asks & (share > 0)
+            queries = asks & (share > 0)
             stem = what if who == "any" else name
             with np.errstate(invalid="ignore", divide="ignore"):
                 nothing = np.full(rows.shape[:2], np.nan)
-                lift = mass[..., some].mean(-1) / share[some].mean() if some.any() else nothing
-                found[f"{stem}_lift"] = lift
+                lift = mass[..., queries].mean(-1) / share[queries].mean() if queries.any() else nothing
+                values[f"{stem}_lift"] = lift
                 if who != "any":
                     q = rows[..., keys] / mass[..., None]
                     entropy = -np.where(q > 0, q * np.log(np.where(q > 0, q, 1)), 0).sum(-1)
-                    found[f"{name}_entropy"] = entropy[..., some].mean(-1) if some.any() else nothing
-    some = (sorts == "text") & (seen & (sorts == "image")).any(1)
+                    values[f"{name}_entropy"] = entropy[..., queries].mean(-1) if queries.any() else nothing
+    queries = (sorts == "text") & (seen & (sorts == "image")).any(1)
     looks = (sorts == "image")[rows.argmax(-1)]
-    found["text_to_image_peak"] = looks[..., some].mean(-1)
-    return found
+    values["text_to_image_peak"] = looks[..., queries].mean(-1)
+    return values
 
 
 def columns(table: Any) -> pandas.DataFrame:
@@ -112,14 +112,14 @@ def columns(table: Any) -> pandas.DataFrame:
 def test_columns_are_those_of_eager_maps(name: str, seeing: Any, data: Path):
     folder = seeing(name)
     parts = [measure(*one) for one in read_eagerly(folder, data)]
-    found = columns(attnprobe.modality(str(folder), data))
+    table = columns(attnprobe.modality(str(folder), data))
     assert len(parts[0]) == 20
-    assert (found["n"] == len(parts)).all()
+    assert (table["n"] == len(parts)).all()
     for column in parts[0]:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # what is defined nowhere
             expected = np.nanmean(np.stack([part[column] for part in parts]), 0).ravel()
         np.testing.assert_allclose(
-            found[column].astype(float), expected, rtol=2e-4, atol=2e-5, err_msg=column
+            table[column].astype(float), expected, rtol=2e-4, atol=2e-5, err_msg=column
         )
 
 
@@ -128,29 +128,34 @@ def test_queries_of_one_modality(queries: Any, seeing: Any, data: Path):
     """Entropy, distance and the rest are means over these queries alone."""
     folder = seeing("llava")
     chosen = ["entropy", "confidence", "attention_distance", "sink_share", "jsd_mean", "image_mass"]
-    found = columns(attnprobe.census(str(folder), data, statistics=chosen, queries=queries))
+    table = columns(attnprobe.census(str(folder), data, statistics=chosen, queries=queries))
     every: dict[str, list[Floats]] = {one: [] for one in chosen}
     for rows, sorts in read_eagerly(folder, data):
         asks = sorts == queries
-        some = rows[..., asks, :]
-        entropy = -np.where(some > 0, some * np.log(np.where(some > 0, some, 1)), 0).sum(-1)
+        asking_rows = rows[..., asks, :]
+        entropy = -np.where(
+            asking_rows > 0, asking_rows * np.log(np.where(asking_rows > 0, asking_rows, 1)), 0
+        ).sum(-1)
         every["entropy"].append(entropy.mean(-1))
-        every["confidence"].append(some.max(-1).mean(-1))
-        apart = np.abs(np.arange(len(sorts)) - np.arange(len(sorts))[:, None])[asks]
-        every["attention_distance"].append((some * apart).sum(-1).mean(-1))
+        every["confidence"].append(asking_rows.max(-1).mean(-1))
+        distances = np.abs(np.arange(len(sorts)) - np.arange(len(sorts))[:, None])[asks]
+        every["attention_distance"].append((asking_rows * distances).sum(-1).mean(-1))
         sinks = (sorts == "special") | (np.arange(len(sorts)) == 0)
-        every["sink_share"].append(sinks[some.argmax(-1)].mean(-1))
-        every["image_mass"].append(some[..., sorts == "image"].sum(-1).mean(-1))
-        heads = range(some.shape[1])
+        every["sink_share"].append(sinks[asking_rows.argmax(-1)].mean(-1))
+        every["image_mass"].append(asking_rows[..., sorts == "image"].sum(-1).mean(-1))
+        heads = range(asking_rows.shape[1])
         pairs = np.stack(
-            [np.stack([divergence(some[:, a], some[:, b]) for b in heads if b != a]).mean(0) for a in heads],
+            [
+                np.stack([divergence(asking_rows[:, a], asking_rows[:, b]) for b in heads if b != a]).mean(0)
+                for a in heads
+            ],
             1,
         )
         every["jsd_mean"].append(pairs)
     for column, parts in every.items():
         expected = np.stack(parts).mean(0).ravel()
         np.testing.assert_allclose(
-            found[column].astype(float), expected, rtol=2e-4, atol=2e-5, err_msg=column
+            table[column].astype(float), expected, rtol=2e-4, atol=2e-5, err_msg=column
         )
 
 
@@ -194,13 +199,13 @@ def plant(model: Any) -> None:
 
 def test_a_planted_head_that_looks_at_the_image_is_found(tmp_path: Path, data: Path):
     folder = seeing_models.save("llava", tmp_path / "planted", plant)
-    found = columns(attnprobe.modality(str(folder), data)).set_index(["layer", "head"])
-    looks, away = found.loc[(0, LOOKS)], found.loc[(0, LOOKS_AWAY)]
+    table = columns(attnprobe.modality(str(folder), data)).set_index(["layer", "head"])
+    looks, away = table.loc[(0, LOOKS)], table.loc[(0, LOOKS_AWAY)]
     assert looks["text_to_image"] > 0.99
     assert looks["text_to_image_peak"] == 1
     assert looks["text_to_image_lift"] > 1
     assert away["text_to_image"] < 0.01
     assert away["text_to_image_peak"] == 0
-    assert found["text_to_image"].idxmax() == (0, LOOKS)
-    others = found.drop([(0, LOOKS), (0, LOOKS_AWAY)])["text_to_image"]
+    assert table["text_to_image"].idxmax() == (0, LOOKS)
+    others = table.drop([(0, LOOKS), (0, LOOKS_AWAY)])["text_to_image"]
     assert others.between(0.02, 0.98).all()

@@ -15,6 +15,9 @@ def test_words_that_one_side_lost_are_no_units():
 
 
 def test_words_that_share_tokens_on_both_sides_become_one_unit():
-    one = spans((1, 2), (1, 2), (2, 3), (3, 4))
-    two = spans((0, 1), (1, 2), (1, 2), (2, 3))
-    assert pair_words(one, two) == [(TokenSpan(1, 3), TokenSpan(0, 2)), (TokenSpan(3, 4), TokenSpan(2, 3))]
+    first = spans((1, 2), (1, 2), (2, 3), (3, 4))
+    second = spans((0, 1), (1, 2), (1, 2), (2, 3))
+    assert pair_words(first, second) == [
+        (TokenSpan(1, 3), TokenSpan(0, 2)),
+        (TokenSpan(3, 4), TokenSpan(2, 3)),
+    ]

@@ -55,8 +55,8 @@ def bert(tiny):
     codes[tokenizer.cls_token_id, first] = 1
     model.embeddings.forward = lambda input_ids=None, **_: codes[input_ids]
     attention = model.encoder.layer[0].attention.self
-    for one, other in PARTNERS.items():
-        at = ids[[*NOUNS, *OTHERS].index(one)], ids[[*NOUNS, *OTHERS].index(other)]
+    for word, partner in PARTNERS.items():
+        at = ids[[*NOUNS, *OTHERS].index(word)], ids[[*NOUNS, *OTHERS].index(partner)]
         asks, answers = (int(codes[token, :WIDTH].argmax()) for token in at)
         attention.query.weight[asks, asks] = 80
         attention.key.weight[asks, answers] = 1
@@ -88,12 +88,12 @@ def gold(tmp_path_factory):
             text = " ".join(words)
             spans = {word: [text.index(f" {word}") + 1 if at else 0, 0] for at, word in enumerate(words)}
             spans = {word: [start, start + len(word)] for word, (start, _) in spans.items()}
-            found = [
-                {"source": spans[one], "target": spans[other], "label": "pair"}
-                for one, other in PARTNERS.items()
-                if one in spans and other in spans
+            linked = [
+                {"source": spans[word], "target": spans[partner], "label": "pair"}
+                for word, partner in PARTNERS.items()
+                if word in spans and partner in spans
             ]
-            links.write(json.dumps({"text": text, "links": found}) + "\n")
+            links.write(json.dumps({"text": text, "links": linked}) + "\n")
             for number, word in enumerate(words, 1):
                 part = "NOUN" if word in NOUNS else "ADV"
                 bank.write(f"{number}\t{word}\t_\t{part}\t_\t_\t{number - 1}\tdep\t_\t_\n")
@@ -105,19 +105,19 @@ def test_links_of_ones_own(bert, gold):
     model, tokenizer = bert
     more = {"treebank": gold / "bank.conllu", "links": gold / "links.jsonl", "links_name": "atom-map"}
     table = attnprobe.roles(model, gold / "links.jsonl", tokenizer=tokenizer, **more)
-    found = by_head(table)
-    assert found["role"].tolist() == ["atom-map: pair", "mixed", "delimiter", "broad"]
-    assert found["pattern"].tolist() == ["heterogeneous", "heterogeneous", "vertical", "heterogeneous"]
-    pair = found.iloc[0]
+    roles = by_head(table)
+    assert roles["role"].tolist() == ["atom-map: pair", "mixed", "delimiter", "broad"]
+    assert roles["pattern"].tolist() == ["heterogeneous", "heterogeneous", "vertical", "heterogeneous"]
+    pair = roles.iloc[0]
     assert pair["value"] > 0.95
     assert pair["measure"].startswith("accuracy, ")
     # Without links, the head has no role; the others are what they were.
     without = by_head(
         attnprobe.roles(model, gold / "links.jsonl", treebank=more["treebank"], tokenizer=tokenizer)
     )
-    assert without["role"].tolist() == ["mixed", *found["role"].tolist()[1:]]
+    assert without["role"].tolist() == ["mixed", *roles["role"].tolist()[1:]]
     columns = ["role", "measure", "value", "value_se", "pattern"]
-    assert without[columns].iloc[1:].equals(found[columns].iloc[1:])
+    assert without[columns].iloc[1:].equals(roles[columns].iloc[1:])
 
 
 def test_a_decoder_that_sinks(tiny):
@@ -133,11 +133,11 @@ def test_a_decoder_that_sinks(tiny):
     attention.weight[:WIDTH, WIDTH : 2 * WIDTH] = 10 * torch.eye(WIDTH)
     attention.weight[:WIDTH, 4 * WIDTH : 5 * WIDTH] = torch.eye(WIDTH)
     texts = [" ".join(words) for words in draw_sentences(60)]
-    found = by_head(attnprobe.roles(model, texts, tokenizer=tokenizer))
-    assert found["role"].tolist() == ["sink", "self", "broad"]
-    assert found["measure"].iloc[0] == "first_token_excess"
-    assert found["value"].iloc[0] > 0.95
-    assert found["pattern"].tolist() == ["vertical", "diagonal", "heterogeneous"]
+    roles = by_head(attnprobe.roles(model, texts, tokenizer=tokenizer))
+    assert roles["role"].tolist() == ["sink", "self", "broad"]
+    assert roles["measure"].iloc[0] == "first_token_excess"
+    assert roles["value"].iloc[0] > 0.95
+    assert roles["pattern"].tolist() == ["vertical", "diagonal", "heterogeneous"]
 
 
 def test_a_decoder_that_aligns(tiny, tmp_path):
@@ -158,11 +158,11 @@ def test_a_decoder_that_aligns(tiny, tmp_path):
         + "".join(f"{' '.join(words)}\t{' '.join(words[::-1])}\n" for words in draw_sentences(60))
     )
     more = {"text_column": "one", "label_column": "other"}
-    found = by_head(
+    roles = by_head(
         attnprobe.roles(model, tmp_path / "pairs.tsv", tokenizer=tokenizer, max_length=40, **more)
     )
-    across = found.xs("cross", level="attention")
+    across = roles.xs("cross", level="attention")
     assert across["role"].tolist() == ["aligns", "broad"]
     assert across["value"].iloc[0] > 0.8
     assert across["pattern"].tolist() == ["diagonal", "heterogeneous"]
-    assert set(found.drop("cross", level="attention")["role"]) == {"broad"}
+    assert set(roles.drop("cross", level="attention")["role"]) == {"broad"}

@@ -22,11 +22,11 @@ PLACES = [Place(number) for number in range(4)]
 
 def read_features(data: ProbeData) -> list[tuple[np.ndarray, np.ndarray]]:
     """Read the features (candidate, feature) of all questions, divided by their spread, and what is right."""
-    found = []
+    features = []
     for batch in data.corpus.batches:
         for codes, present, right in zip(batch.codes, batch.present, batch.right, strict=True):
-            found.append((decode(codes[present]) * data.scale, right[present]))
-    return found
+            features.append((decode(codes[present]) * data.scale, right[present]))
+    return features
 
 
 @pytest.fixture
@@ -45,10 +45,10 @@ def test_the_optimum_is_that_of_scipy(several: bool):
     maps = [draw_maps(draw, 2, size) for size in draw.integers(4, 7, 30)]
     right = [
         [
-            draw.choice([j for j in range(one.shape[1]) if j != i], 1 + several, replace=False)
+            draw.choice([j for j in range(words.shape[1]) if j != i], 1 + several, replace=False)
             for i in range(3)
         ]
-        for one in maps
+        for words in maps
     ]
     data = ProbeData(AskedCorpus((make_batch(maps, right, np.arange(30)),)), 3.0)
     questions = read_features(data)
@@ -59,20 +59,20 @@ def test_the_optimum_is_that_of_scipy(several: bool):
         return 1.5 * w @ w - sum(log_softmax(x @ w)[right].mean() for x, right in questions)
 
     expected = minimize(loss, np.zeros(4), method="BFGS", options={"gtol": 1e-7}).x
-    found = data.fit(data.every)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert loss(found) <= loss(expected) + 1e-9
-    hits = [right[(x @ found).argmax()] for x, right in questions]
-    assert data.answer(found, data.every).tolist() == hits
+    weights = data.fit(data.every)
+    np.testing.assert_allclose(weights, expected, atol=1e-5)
+    assert loss(weights) <= loss(expected) + 1e-9
+    hits = [right[(x @ weights).argmax()] for x, right in questions]
+    assert data.answer(weights, data.every).tolist() == hits
 
 
 def plant_pair(maps: np.ndarray, i: int, draw: Any) -> int:
     """Let two heads attend to two words each, with one in common, which is the answer."""
     others = [j for j in range(maps.shape[1]) if j != i]
-    j, one, other = (int(k) for k in draw.permutation(others)[:3])
+    j, first, second = (int(k) for k in draw.permutation(others)[:3])
     maps[0, i], maps[1, i] = 0.02, 0.02
-    maps[0, i, [j, one]] = maps[1, i, [j, other]] = 0.44 + draw.random((2,)) * 0.02
-    maps[1, i, [j, other]] = 0.44 + draw.random(2) * 0.02
+    maps[0, i, [j, first]] = maps[1, i, [j, second]] = 0.44 + draw.random((2,)) * 0.02
+    maps[1, i, [j, second]] = 0.44 + draw.random(2) * 0.02
     return j
 
 
@@ -106,8 +106,8 @@ def test_a_planted_head_is_found_whichever_way_it_attends(backward: bool):
     if backward:  # the same attention, the other way round
         corpus = AskedCorpus(
             tuple(
-                replace(one, codes=np.roll(one.codes, 3, 2), heads=np.roll(one.heads, 3, 1))
-                for one in corpus.batches
+                replace(batch, codes=np.roll(batch.codes, 3, 2), heads=np.roll(batch.heads, 3, 1))
+                for batch in corpus.batches
             )
         )
     data = ProbeData(corpus, 10.0)
@@ -134,20 +134,20 @@ def test_a_planted_head_is_found_whichever_way_it_attends(backward: bool):
 def test_p_is_uniform_where_a_probe_knows_no_more_than_a_head():
     """Two independent guesses: the test of one against the other is not too eager."""
     draw = np.random.default_rng(0)
-    found = []
+    p = []
     for seed in range(200):
         data = ProbeData(draw_corpus(seed, sentences=60), 100.0)
-        found.append(tabulate(data, draw.random(len(data)) < 0.2)["p"][0])
-    assert 0.01 < np.mean(np.array(found) < 0.05) < 0.09
+        p.append(tabulate(data, draw.random(len(data)) < 0.2)["p"][0])
+    assert 0.01 < np.mean(np.array(p) < 0.05) < 0.09
 
 
 def test_no_question_is_answered_by_a_probe_of_its_own_document():
     data = ProbeData(draw_corpus(sentences=30), 0.1)
     hit, fold = data.cross_fit(3)
-    assert [len(set(fold[data.document == one])) for one in range(data.documents)] == [1] * 30
-    for one in range(3):
-        expected = data.answer(data.fit(fold != one), fold == one)
-        assert hit[fold == one].tolist() == expected.tolist()
+    assert [len(set(fold[data.document == left_out])) for left_out in range(data.documents)] == [1] * 30
+    for left_out in range(3):
+        expected = data.answer(data.fit(fold != left_out), fold == left_out)
+        assert hit[fold == left_out].tolist() == expected.tolist()
 
 
 def test_labels_and_rules():
@@ -166,17 +166,17 @@ def test_labels_and_rules():
     table = tabulate_labels(data, (hit, fold), task, Labels("m", "d", {}, PLACES), heads, [])
     assert list(table["relation"]) == ["all", "det", "amod"]
     assert list(table["n"]) == [300, 200, 100]
-    found, ruled = batch.heads, np.concatenate(rules)
+    hits, ruled = batch.heads, np.concatenate(rules)
     for row, label in enumerate(table["relation"]):
         mine = np.full(300, True) if label == "all" else names == label
         by_head = 0
-        for one in range(5):
-            here, others = mine & (fold == one), mine & (fold != one)
-            by_head += found[here, found[others].sum(0).argmax()].sum()
+        for left_out in range(5):
+            here, others = mine & (fold == left_out), mine & (fold != left_out)
+            by_head += hits[here, hits[others].sum(0).argmax()].sum()
         assert table["best_head_accuracy"][row] == pytest.approx(by_head / mine.sum())
         assert table["baseline"][row] == pytest.approx(ruled[mine].mean(0).max())
-        per_document = np.array([hit[mine & (data.document == one)].sum() for one in range(50)])
-        size = np.array([(mine & (data.document == one)).sum() for one in range(50)])
+        per_document = np.array([hit[mine & (data.document == left_out)].sum() for left_out in range(50)])
+        size = np.array([(mine & (data.document == left_out)).sum() for left_out in range(50)])
         left = per_document - size * per_document.sum() / size.sum()
         assert table["accuracy_se"][row] == pytest.approx(
             (np.square(left).sum() * 50 / 49) ** 0.5 / size.sum()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from by_definition import Heard, Sample, apart, read
+from by_definition import Heard, Sample, largest_difference, read
 from test_media_reference import listen
 
 import attnprobe
@@ -11,8 +11,8 @@ from attnprobe.table.naming import REACH, REACH_IN_PATCHES, list_offsets
 
 def name_cell(heard: Heard, query: int, key: int) -> str | None:
     """Name the column that attention from one token to another counts for."""
-    if heard.asked.special[key]:
-        return "first" if key == 0 and (heard.grid is None or heard.asked.first[key]) else "special"
+    if heard.keys.special[key]:
+        return "first" if key == 0 and (heard.grid is None or heard.keys.first[key]) else "special"
     if heard.grid is not None:
         start, rows, columns = heard.grid
         if not start <= query < start + rows * columns:
@@ -30,14 +30,14 @@ def name_cell(heard: Heard, query: int, key: int) -> str | None:
 
 def profile_of(heard: Heard, *, content_only: bool) -> dict[str, np.ndarray]:
     """Go from query to query, from key to key; (layer, head) of each column that is defined."""
-    found: dict[str, list[np.ndarray]] = {}
-    for query in range(len(heard.asking.names)):
-        if content_only and heard.asking.special[query]:
+    masses_of: dict[str, list[np.ndarray]] = {}
+    for query in range(len(heard.queries.names)):
+        if content_only and heard.queries.special[query]:
             continue
         seen = [
             key
-            for key in range(len(heard.asked.names))
-            if not (content_only and heard.asked.special[key])
+            for key in range(len(heard.keys.names))
+            if not (content_only and heard.keys.special[key])
             and not (heard.kind == "decoder" and key > query)
         ]
         whole = sum(heard.maps[:, :, query, key] for key in seen)
@@ -46,8 +46,8 @@ def profile_of(heard: Heard, *, content_only: bool) -> dict[str, np.ndarray]:
             if (cell := name_cell(heard, query, key)) is not None:
                 mine[cell] = mine.get(cell, 0) + heard.maps[:, :, query, key] / whole
         for cell, mass in mine.items():
-            found.setdefault(cell, []).append(mass)
-    return {cell: np.mean(masses, 0) for cell, masses in found.items()}
+            masses_of.setdefault(cell, []).append(mass)
+    return {cell: np.mean(masses, 0) for cell, masses in masses_of.items()}
 
 
 def compare(table, files, *, patches, content_only):
@@ -62,8 +62,8 @@ def compare(table, files, *, patches, content_only):
                 np.concatenate([kind.get(name, none) for kind, none in zip(kinds, nothing, strict=True)])
             )
         expected = Sample.of(np.stack(values))
-        worst = max(worst, apart(table[f"profile_{name}"], expected.mean))
-        worst = max(worst, apart(table[f"profile_{name}_se"], expected.error))
+        worst = max(worst, largest_difference(table[f"profile_{name}"], expected.mean))
+        worst = max(worst, largest_difference(table[f"profile_{name}_se"], expected.error))
     return worst
 
 
@@ -71,15 +71,15 @@ def compare(table, files, *, patches, content_only):
 def test_text(saved, texts, name, content_only):
     folder = saved(name)
     long = [*texts[:6], " ".join(text for text in texts if isinstance(text, str))[:160]]
-    found = attnprobe.census(str(folder), long, statistics=["profile"], content_only=content_only)
+    table = attnprobe.census(str(folder), long, statistics=["profile"], content_only=content_only)
     files, _ = read(folder, long)
-    assert compare(found, files, patches=False, content_only=content_only) < 1e-5
-    defined = np.isfinite(found["profile_before"].astype(float))
+    assert compare(table, files, patches=False, content_only=content_only) < 1e-5
+    defined = np.isfinite(table["profile_before"].astype(float))
     assert defined.any()  # or nothing would have been that far away
 
 
 def test_images(media_model, photos):
     folder = media_model("vit")
-    found = attnprobe.census(folder, photos, statistics=["profile"])
+    table = attnprobe.census(folder, photos, statistics=["profile"])
     files = list(listen(folder, photos))
-    assert compare(found, files, patches=True, content_only=False) < 1e-5
+    assert compare(table, files, patches=True, content_only=False) < 1e-5

@@ -58,7 +58,7 @@ def logits_of(model, tokenizer, text, content_only=False):
     _kept.clear()
     checkpoint.forward(inputs)
     model.set_attn_implementation(before)
-    found = []
+    logits_of_layers = []
     content = [np.isin(side[0], tokenizer.all_special_ids, invert=True) for side in inputs.values()]
     if checkpoint.decodes and checkpoint.start == tokenizer.eos_token_id:  # as of BART
         content[1][1] = True  # behind the token that starts a decoder, <s> counts like any other
@@ -68,10 +68,10 @@ def logits_of(model, tokenizer, text, content_only=False):
         if content_only:
             # The encoder's layers come first; behind them, those of the decoder and across in turns.
             decoding = checkpoint.decodes and layer >= len(_kept) - 4
-            asked, read = content[decoding], content[decoding and (len(_kept) - layer) % 2 == 0]
-            logits = logits[:, asked][:, :, read]
-        found.append((logits - logits.mean(-1, keepdims=True), query.shape[-1]))
-    return found
+            queries_kept, keys_kept = content[decoding], content[decoding and (len(_kept) - layer) % 2 == 0]
+            logits = logits[:, queries_kept][:, :, keys_kept]
+        logits_of_layers.append((logits - logits.mean(-1, keepdims=True), query.shape[-1]))
+    return logits_of_layers
 
 
 def expected(model, tokenizer, texts, content_only=False):
@@ -133,8 +133,8 @@ def parts(model, name):
     """List query and key weights of each layer (head, width, model width), heads of a group apart."""
     heads = model.config.num_attention_heads
     ends = {"t5": ("q", "k"), "llama": ("q_proj", "k_proj"), "bert": ("query", "key")}[name]
-    for own in attentions(model, name):
-        query, key = (getattr(own, end).weight.double() for end in ends)
+    for attention in attentions(model, name):
+        query, key = (getattr(attention, end).weight.double() for end in ends)
         keys = key.unflatten(0, (2, -1))[[0, 0, 1, 1]] if name == "llama" else key.unflatten(0, (heads, -1))
         yield query.unflatten(0, (heads, -1)), keys
 
@@ -179,12 +179,12 @@ def one_layer(tiny):
 def test_planted_ranks(one_layer):
     """Heads of 1, 4 and 32 equal directions, and one of none."""
     model, tokenizer = one_layer
-    own = model.encoder.layer[0].attention.self
+    attention = model.encoder.layer[0].attention.self
     turned = torch.linalg.qr(torch.randn(128, 128, generator=torch.Generator().manual_seed(0)).double())[0]
     for head, rank in enumerate((1, 4, 32, 0)):
         rows = slice(32 * head, 32 * head + rank)
-        own.query.weight[rows] = turned[:rank]
-        own.key.weight[rows] = turned[-rank:] if rank else turned[:0]
+        attention.query.weight[rows] = turned[:rank]
+        attention.key.weight[rows] = turned[-rank:] if rank else turned[:0]
     table = attnprobe.rank(model, [" ".join(["stone"] * 100)], tokenizer=tokenizer)
     np.testing.assert_allclose(table["qk_rank"], [1, 4, 32, np.nan], rtol=1e-9)
     np.testing.assert_allclose(table["qk_top_half"], [1, 1, 0.5, np.nan], rtol=1e-9)
@@ -194,6 +194,7 @@ def test_planted_ranks(one_layer):
     assert np.isnan(table["logit_rank"][3])
     assert table["longer"].tolist() == [1] * 4
     assert table["head_width"].tolist() == [32] * 4
+    assert set(attnprobe.rank(model, ["a stone and a stone"], tokenizer=tokenizer)["longer"]) == {0}
 
 
 # Where weights can't be told

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from by_definition import Heard, Rarity, Sample, Text, apart, read, reference
+from by_definition import Heard, Rarity, Sample, Text, largest_difference, read, reference
 from census_differences import differences
 
 import attnprobe
@@ -74,9 +74,9 @@ class Case:
     @property
     def within_layers(self) -> Measurement:
         """The survey as it is without the comparison of all heads of the model."""
-        found = self.survey.measurement
-        sums = {name: one for name, one in found.sums.items() if name != ALL_PAIRS.name}
-        return Measurement(sums, found.sequences, found.tokens)
+        whole = self.survey.measurement
+        sums = {name: one for name, one in whole.sums.items() if name != ALL_PAIRS.name}
+        return Measurement(sums, whole.sequences, whole.tokens)
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +119,7 @@ def case(
         if listed is not None:
             rows = listed.read_text().splitlines()[1:]
             known = {token: float(value) for token, value in (row.split("\t") for row in rows)}
-        lines = [text[0].asked.names for text in whole]
+        lines = [text[0].keys.names for text in whole]
         rarity = Rarity.of(lines, vocabulary, known)
         expected = reference(whole, rarity, content_only=content_only)
         kinds = [heard.kind for heard in whole[0] for _ in heard.maps]
@@ -128,16 +128,14 @@ def case(
         checkpoint = load_checkpoint(str(folder(name)))
         documents = [Document(t) if isinstance(t, str) else Document(*t) for t in texts]
         statistics = [
-            one
-            for one in all_statistics().values()
-            if one.family.name not in {"links", "norm", "rank", "mixing", "modality"}
-            and UNEMBEDDING not in one.needs  # bodies have none
+            statistic
+            for statistic in all_statistics().values()
+            if statistic.family.name not in {"links", "norm", "rank", "mixing", "modality"}
+            and UNEMBEDDING not in statistic.needs  # bodies have none
         ]
         corpus = CorpusRequest(documents, statistics, CorpusOptions(**options))
-        (found,) = survey_corpora(
-            checkpoint, [TableRequest([corpus], "texts", {})], progress=SilentProgress()
-        )
-        return Case(expected, table, found, [len(names) for names in lines], kinds)
+        (run,) = survey_corpora(checkpoint, [TableRequest([corpus], "texts", {})], progress=SilentProgress())
+        return Case(expected, table, run, [len(names) for names in lines], kinds)
 
     return ask
 
@@ -147,37 +145,40 @@ class TestReference:
     """Every table, every number, within 1e-5."""
 
     def test_census(self, case: Callable[..., Case], name: str, content_only: bool):
-        asked = case(name, content_only=content_only)
-        wrong = {column: off for column, off in asked.differences.items() if not off <= TOLERANCE}
+        result = case(name, content_only=content_only)
+        wrong = {column: off for column, off in result.differences.items() if not off <= TOLERANCE}
         assert not wrong
-        assert (asked.table["n"] == asked.sentences).all()
+        assert (result.table["n"] == result.sentences).all()
         keys = {"model", "dataset", "layer", "head", "n"}
-        assert set(asked.table.data) - {"attention"} == keys | {*asked.differences}
-        layers, heads = asked.expected["entropy"].mean.shape
-        several = set(asked.kinds) == {"encoder", "decoder", "cross"}
-        assert asked.table["layer"].tolist() == [place for place in asked.numbers for _ in range(heads)]
-        assert asked.table["head"].tolist() == [*range(heads)] * layers
+        assert set(result.table.data) - {"attention"} == keys | {*result.differences}
+        layers, heads = result.expected["entropy"].mean.shape
+        several = set(result.kinds) == {"encoder", "decoder", "cross"}
+        assert result.table["layer"].tolist() == [place for place in result.numbers for _ in range(heads)]
+        assert result.table["head"].tolist() == [*range(heads)] * layers
         if several:
-            assert list(asked.table.data)[2] == "attention"
-            assert asked.table["attention"].tolist() == [kind for kind in asked.kinds for _ in range(heads)]
+            assert list(result.table.data)[2] == "attention"
+            assert result.table["attention"].tolist() == [kind for kind in result.kinds for _ in range(heads)]
 
     @pytest.mark.parametrize("whole", [False, True], ids=["layer", "all"])
     def test_pairs(self, case: Callable[..., Case], name: str, content_only: bool, whole: bool):
-        asked = case(name, content_only=content_only)
-        found = asked.survey.measurement if whole else asked.within_layers
-        heads = asked.expected["entropy"].mean.shape[1]
-        table = pair_table("pairs", found, asked.survey.statistics, asked.survey.labels)
-        expected = asked.expected["jsd_all_pairs" if whole else "jsd"]
+        result = case(name, content_only=content_only)
+        measurement = result.survey.measurement if whole else result.within_layers
+        heads = result.expected["entropy"].mean.shape[1]
+        table = pair_table("pairs", measurement, result.survey.statistics, result.survey.labels)
+        expected = result.expected["jsd_all_pairs" if whole else "jsd"]
         assert table["n"].tolist() == expected.count.ravel().tolist()
-        assert apart(table["jsd"], expected.mean) <= TOLERANCE
-        assert apart(table["jsd_se"], expected.error) <= TOLERANCE
+        assert largest_difference(table["jsd"], expected.mean) <= TOLERANCE
+        assert largest_difference(table["jsd_se"], expected.error) <= TOLERANCE
         root = np.sqrt(expected.mean)
-        assert apart(table["js_distance"], root) <= TOLERANCE / root.min()
-        assert apart(table["js_distance_se"], expected.error / (2 * root)) <= TOLERANCE / expected.mean.min()
+        assert largest_difference(table["js_distance"], root) <= TOLERANCE / root.min()
+        assert (
+            largest_difference(table["js_distance_se"], expected.error / (2 * root))
+            <= TOLERANCE / expected.mean.min()
+        )
         rows = list(zip(*(table[c] for c in ("layer_a", "head_a", "layer_b", "head_b")), strict=True))
-        numbers = Counter(asked.kinds)
+        numbers = Counter(result.kinds)
         expected_rows = []
-        for kind in dict.fromkeys(asked.kinds):
+        for kind in dict.fromkeys(result.kinds):
             every = [(layer, head) for layer in range(numbers[kind]) for head in range(heads)]
             expected_rows += [(kind, *a, *b) for a, b in combinations(every, 2) if whole or a[0] == b[0]]
         if "attention" in table.data:
@@ -186,13 +187,13 @@ class TestReference:
             assert rows == [row[1:] for row in expected_rows]
 
     def test_by_head(self, case: Callable[..., Case], name: str, content_only: bool):
-        asked = case(name, content_only=content_only)
-        pairs, mean = asked.expected["jsd"], asked.expected["jsd_mean"]
+        result = case(name, content_only=content_only)
+        pairs, mean = result.expected["jsd"], result.expected["jsd_mean"]
         layers, heads = mean.mean.shape
-        found = asked.survey
-        table = by_head_table("heads", found.measurement, found.statistics, found.labels)
-        assert apart(table["jsd_mean"], mean.mean) <= TOLERANCE
-        assert apart(table["jsd_mean_se"], mean.error) <= TOLERANCE
+        run = result.survey
+        table = by_head_table("heads", run.measurement, run.statistics, run.labels)
+        assert largest_difference(table["jsd_mean"], mean.mean) <= TOLERANCE
+        assert largest_difference(table["jsd_mean_se"], mean.error) <= TOLERANCE
         assert (table["n"] == mean.count.ravel()).all()
         of = {pair: place for place, pair in enumerate(combinations(range(heads), 2))}
         for row, (layer, head) in enumerate(np.ndindex(layers, heads)):
@@ -200,16 +201,18 @@ class TestReference:
             place = [of[min(head, h), max(head, h)] for h in others]
             best = int(np.argmin(pairs.mean[layer, place]))
             assert table["nearest_head"][row] == others[best]
-            assert apart(table["jsd_nearest"][row], pairs.mean[layer, place[best]]) <= TOLERANCE
-            assert apart(table["jsd_nearest_se"][row], pairs.error[layer, place[best]]) <= TOLERANCE
+            assert largest_difference(table["jsd_nearest"][row], pairs.mean[layer, place[best]]) <= TOLERANCE
+            assert (
+                largest_difference(table["jsd_nearest_se"][row], pairs.error[layer, place[best]]) <= TOLERANCE
+            )
 
 
 def test_known_frequencies_decide_what_is_rare(case: Callable[..., Case], frequencies: Path):
-    asked = case("bert", content_only=False, listed=frequencies)
-    wrong = {column: off for column, off in asked.differences.items() if not off <= TOLERANCE}
+    result = case("bert", content_only=False, listed=frequencies)
+    wrong = {column: off for column, off in result.differences.items() if not off <= TOLERANCE}
     assert not wrong
     without = case("bert", content_only=False).expected
-    assert np.abs(asked.expected["rare_mass"].mean - without["rare_mass"].mean).max() > 100 * TOLERANCE
+    assert np.abs(result.expected["rare_mass"].mean - without["rare_mass"].mean).max() > 100 * TOLERANCE
     # The two rarest are asked about only outside the 500 most frequent types.
-    count = asked.expected["rarest_two_share"].count
-    assert ((count > 1) & (count < asked.sentences)).all()
+    count = result.expected["rarest_two_share"].count
+    assert ((count > 1) & (count < result.sentences)).all()

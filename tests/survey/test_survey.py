@@ -36,11 +36,11 @@ def test_as_the_commands_give_them(saved, name):
     assert set(whole.data) == set(there)
     for part in parts:
         for column in part.columns:
-            found, expected = whole[column.name], part[column.name]
+            actual, expected = whole[column.name], part[column.name]
             if column.role in {"measure", "error"}:
-                np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9, err_msg=column.name)
+                np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-9, err_msg=column.name)
             else:
-                assert found.tolist() == expected.tolist()
+                assert actual.tolist() == expected.tolist()
             assert whole.column(column.name).unit == column.unit
         missing = [note for note in part.notes if note not in whole.notes and "empty" not in note]
         assert not missing
@@ -51,10 +51,10 @@ def test_what_a_model_does_not_give_is_left_out(saved):
     assert {"entropy", "jsd_mean", "explained_by_others"} <= set(table.data)
     assert not {"entropy_norm", "norm_total", "contribution_norm", "logit_rank"} & set(table.data)
     assert np.isfinite(table["explained_by_others"]).all()
-    said = " ".join(table.notes)
+    notes = " ".join(table.notes)
     for name in ("contribution_norm", "logit_rank", "entropy_norm"):
-        assert name in said
-    assert "could not be measured: attnprobe can't read" in said
+        assert name in notes
+    assert "could not be measured: attnprobe can't read" in notes
 
 
 def test_hidden_states_that_overflow_are_refused(copied: Callable[[str], Any], monkeypatch: Any):
@@ -63,10 +63,10 @@ def test_hidden_states_that_overflow_are_refused(copied: Callable[[str], Any], m
     run = model.forward
 
     def overflow(*args: Any, **options: Any) -> Any:
-        found = run(*args, **options)
-        if found.last_hidden_state.shape[1] == 5:  # not what the dry run reads
-            found.last_hidden_state[:, -1, 0] = torch.inf
-        return found
+        output = run(*args, **options)
+        if output.last_hidden_state.shape[1] == 5:  # not what the dry run reads
+            output.last_hidden_state[:, -1, 0] = torch.inf
+        return output
 
     monkeypatch.setattr(model, "forward", overflow)
     with pytest.raises(AttnprobeError, match="BertModel produced NaN or infinite hidden states"):
@@ -90,12 +90,12 @@ def test_the_trained_head_of_a_model_that_sees(tmp_path: Path):
 def test_which_attention_of_falcon_is_measured(tiny: Any):
     """With ALiBi, its eager attention adds the bias twice."""
     model = every_type.build("falcon", alibi=True, multi_query=False, new_decoder_architecture=False)
-    found = find(diagnose(Checkpoint("falcon", model, tiny("bert")[1])), "own eager maps")
-    assert (found.check, found.status) == ("dry run", "warning")
-    assert "what is measured is the attention that it runs by itself" in found.detail
+    finding = find(diagnose(Checkpoint("falcon", model, tiny("bert")[1])), "own eager maps")
+    assert (finding.check, finding.status) == ("dry run", "warning")
+    assert "what is measured is the attention that it runs by itself" in finding.detail
 
 
 def test_scores_of_sparse_attention_are_those_of_full_attention(tiny: Any):
     model = every_type.build("big_bird")
-    found = find(diagnose(Checkpoint("big_bird", model, tiny("bert")[1])), "block-sparse")
-    assert "its scores and losses are those of full attention too" in found.detail
+    finding = find(diagnose(Checkpoint("big_bird", model, tiny("bert")[1])), "block-sparse")
+    assert "its scores and losses are those of full attention too" in finding.detail

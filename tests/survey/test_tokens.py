@@ -40,32 +40,32 @@ def test_blanks_belong_to_no_label_and_bytes_of_a_character_are_one_word(tiny):
 def test_the_beginning_of_a_text_has_its_characters(tiny, name):
     tokenizer, text = tiny(name)[1], "the river bank was slow , and the dog ran"
     whole, cut = tokenizer(text)["input_ids"], tokenizer(text, truncation=True, max_length=6)["input_ids"]
-    every, some = (find_characters(tokenizer, ids, [text]) for ids in (whole, cut))
-    assert len(some) == 6
-    same = [place for place in range(6) if some[place] is not None]
-    assert [some[place] for place in same] == [every[place] for place in same]
+    every, of_cut = (find_characters(tokenizer, ids, [text]) for ids in (whole, cut))
+    assert len(of_cut) == 6
+    same = [place for place in range(6) if of_cut[place] is not None]
+    assert [of_cut[place] for place in same] == [every[place] for place in same]
     assert len(same) >= 4
 
 
 def softmax(*shape):
-    found = np.exp(DRAW.normal(size=shape) * 2)
-    return found / found.sum(-1, keepdims=True)
+    rows = np.exp(DRAW.normal(size=shape) * 2)
+    return rows / rows.sum(-1, keepdims=True)
 
 
 def test_words_are_sums_of_keys_and_means_of_queries():
     rows, queries, keys = softmax(2, 3, 6, 5), np.array([0, 1, 1, 2, 2, 2]), np.array([0, 0, 1, 2, 2])
-    found = group_tokens(rows, queries, keys)
-    assert found.shape == (2, 3, 3, 3)
+    grouped = group_tokens(rows, queries, keys)
+    assert grouped.shape == (2, 3, 3, 3)
     for query in range(3):
         for key in range(3):
             expected = np.zeros((2, 3))
             members = [place for place in range(6) if queries[place] == query]
-            for one in members:
-                for other in range(5):
-                    if keys[other] == key:
-                        expected += rows[:, :, one, other] / len(members)
-            np.testing.assert_allclose(found[:, :, query, key], expected, atol=1e-12)
-    np.testing.assert_allclose(found.sum(-1), 1)
+            for token in members:
+                for key_token in range(5):
+                    if keys[key_token] == key:
+                        expected += rows[:, :, token, key_token] / len(members)
+            np.testing.assert_allclose(grouped[:, :, query, key], expected, atol=1e-12)
+    np.testing.assert_allclose(grouped.sum(-1), 1)
     np.testing.assert_array_equal(group_tokens(rows, None, None), rows)
 
 
@@ -76,10 +76,10 @@ def test_rollout_multiplies_half_the_mean_and_half_the_identity(removed):
     if removed:
         standing[1, 0] = standing[3] = False
     expected = None
-    for layer, found in enumerate(roll_out(rows, standing if removed else None)):
+    for layer, rolled in enumerate(roll_out(rows, standing if removed else None)):
         left = [rows[layer, head] for head in range(3) if standing[layer, head]]
         mean = sum(left) / len(left) if left else np.eye(5)
         step = 0.5 * mean + 0.5 * np.eye(5)
         expected = step if expected is None else step @ expected
-        np.testing.assert_allclose(found, expected, atol=1e-12)
-        np.testing.assert_allclose(found.sum(-1), 1)
+        np.testing.assert_allclose(rolled, expected, atol=1e-12)
+        np.testing.assert_allclose(rolled.sum(-1), 1)

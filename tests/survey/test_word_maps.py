@@ -42,8 +42,8 @@ def read_eagerly(model: PreTrainedModel, ids: torch.Tensor) -> np.ndarray:
     model = copy.deepcopy(model)
     model.set_attn_implementation("eager")
     with torch.no_grad():
-        found = model(input_ids=ids[None], output_attentions=True).attentions
-    return torch.cat(found, 1)[0].double().numpy()
+        maps = model(input_ids=ids[None], output_attentions=True).attentions
+    return torch.cat(maps, 1)[0].double().numpy()
 
 
 @pytest.mark.parametrize("name", ["bert", "llama"])
@@ -73,26 +73,27 @@ def test_maps_and_best_heads_by_hand(tiny: Tiny, texts: Any, name: str):
             continue
         expected = np.array([[p[:, i][:, :, j].sum(2).mean(1) for j in words] for i in words])
         others = {source: [j for j in range(len(words)) if j != source] for source, *_ in links}
-        asked = {i: np.stack([expected[i, some], expected[some, i]], 1) for i, some in others.items()}
+        attention_of = {i: np.stack([expected[i, js], expected[js, i]], 1) for i, js in others.items()}
         # Sentences are found by their maps, whatever batch they came in.
         for batch, rows in groups:
             given = [decode(batch.codes[row][batch.present[row]]).reshape(-1, 2, len(p)) for row in rows]
-            if len(rows) != len(links) or given[0].shape != next(iter(asked.values())).shape:
+            if len(rows) != len(links) or given[0].shape != next(iter(attention_of.values())).shape:
                 continue
-            askers = [min(asked, key=lambda i: np.abs(one - asked[i]).max()) for one in given]
-            if all(np.allclose(one, asked[i], atol=0.01) for one, i in zip(given, askers, strict=True)):
+            askers = [min(attention_of, key=lambda i: np.abs(maps - attention_of[i]).max()) for maps in given]
+            pairs = list(zip(given, askers, strict=True))
+            if all(np.allclose(maps, attention_of[i], atol=0.01) for maps, i in pairs):
                 break
         else:
             raise AssertionError(text)
-        by_asker = {source: (target, label) for source, target, label in links}
+        gold_of = {source: (target, label) for source, target, label in links}
         assert len(set(askers)) == len(links)
-        for row, one, i in zip(rows, given, askers, strict=True):
-            assert (np.abs(one - asked[i]) <= np.sqrt(asked[i]) / 255 + 2e-5).all()
-            target, label = by_asker[i]
+        for row, maps, i in zip(rows, given, askers, strict=True):
+            assert (np.abs(maps - attention_of[i]) <= np.sqrt(attention_of[i]) / 255 + 2e-5).all()
+            target, label = gold_of[i]
             right = np.flatnonzero(batch.right[row][batch.present[row]])
             assert [others[i][place] for place in right] == [target]
             assert batch.label[batch.entry == row].tolist() == ["all", label]
-            best = asked[i].argmax(0).ravel()  # from the asker, then to it
+            best = attention_of[i].argmax(0).ravel()  # from the asker, then to it
             assert batch.heads[row].tolist() == [others[i][place] == target for place in best]
             checked += 1
     assert checked > 30

@@ -18,21 +18,23 @@ def make_batch(maps, right, documents, rules=None, label="link", candidates=None
         candidates: For each sentence, of each word the words that may be the answer; all others by default.
     """
     attention, present, hits, document, heads = [], [], [], [], []
-    most = max(one.shape[1] for one in maps) - 1
-    for at, (one, answers) in enumerate(zip(maps, right, strict=True)):
-        for i, some in enumerate(answers):
-            if not len(some):
+    most = max(attention_of.shape[1] for attention_of in maps) - 1
+    for at, (attention_of, answers) in enumerate(zip(maps, right, strict=True)):
+        for i, right_words in enumerate(answers):
+            if not len(right_words):
                 continue
             among = (
-                [j for j in range(one.shape[1]) if j != i] if candidates is None else list(candidates[at][i])
+                [j for j in range(attention_of.shape[1]) if j != i]
+                if candidates is None
+                else list(candidates[at][i])
             )
             none = most - len(among)
-            both = np.concatenate([one[:, i, among], one[:, among, i]])
+            both = np.concatenate([attention_of[:, i, among], attention_of[:, among, i]])
             attention.append(np.pad(both.T, ((0, none), (0, 0))))
             present.append([True] * len(among) + [False] * none)
-            hits.append([j in some for j in among] + [False] * none)
+            hits.append([j in right_words for j in among] + [False] * none)
             document.append(documents[at])
-            heads.append([among[best] in some for best in both.argmax(1)])
+            heads.append([among[best] in right_words for best in both.argmax(1)])
     number = len(hits)
     every = np.arange(number)
     return WordQuestions(
@@ -56,8 +58,8 @@ def draw_corpus(seed=0, sentences=60, heads=3, words=6, answer=None, batches=2):
     for part in range(batches):
         maps = [draw_maps(draw, heads, words) for _ in range(sentences // batches)]
         right = [
-            [[pick(one, i, draw) if answer is None else answer(one, i, draw)] for i in range(words)]
-            for one in maps
+            [[pick(words_of, i, draw) if answer is None else answer(words_of, i, draw)] for i in range(words)]
+            for words_of in maps
         ]
         names = 1000 + part * len(maps) + np.arange(len(maps))
         made.append(make_batch(maps, right, names))

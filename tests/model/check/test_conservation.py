@@ -1,12 +1,9 @@
 """No relevance is lost on the way to the first layer, or the model is refused by name."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 from left_as_found import state
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model import relevance
@@ -14,11 +11,9 @@ from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.check.gates import check_relevance
 from attnprobe.model.checkpoint import Checkpoint
 
-Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
-
 
 @pytest.mark.parametrize("name", ["bert", "deberta-v2", "llama", "t5"])
-def test_conserved(tiny: Tiny, name: str):
+def test_conserved(tiny, name):
     checkpoint = Checkpoint(name, *tiny(name))
     evidence = check_relevance(checkpoint, inspect(checkpoint), headed=False)
     assert float(evidence.split("difference ")[1].rstrip(")")) < 1e-5
@@ -34,9 +29,7 @@ def test_conserved(tiny: Tiny, name: str):
         ("bert", "gelu", lambda func, given, **options: given * 0.5, "the model says something else, by "),
     ],
 )
-def test_a_rule_that_is_missing_or_wrong(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch, name: str, rule: str, instead: Any, reason: str
-):
+def test_a_rule_that_is_missing_or_wrong(tiny, monkeypatch, name, rule, instead, reason):
     checkpoint = Checkpoint(name, *tiny(name))
     architecture = inspect(checkpoint)
     if instead is None:
@@ -47,7 +40,7 @@ def test_a_rule_that_is_missing_or_wrong(
         check_relevance(checkpoint, architecture, headed=False)
 
 
-def test_left_as_it_was(copied: Tiny, monkeypatch: pytest.MonkeyPatch):
+def test_left_as_it_was(copied, monkeypatch):
     """With its biases, afterwards, and after an exception."""
     model, tokenizer = copied("bart")
     model.train().requires_grad_(True)
@@ -57,7 +50,7 @@ def test_left_as_it_was(copied: Tiny, monkeypatch: pytest.MonkeyPatch):
     check_relevance(checkpoint, architecture, headed=False)
     assert state(model) == before
 
-    def breaking(kind: type[BaseException], *_: Any, **__: Any) -> Any:
+    def breaking(kind, *_, **__):
         raise kind("this is not a rule")
 
     for kind, raised in ((RuntimeError, AttnprobeError), (KeyboardInterrupt, KeyboardInterrupt)):

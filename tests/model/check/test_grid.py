@@ -1,8 +1,7 @@
 """Where the patches are, found by changing corners, against what the papers say of each type."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import every_type
 import pytest
@@ -19,15 +18,15 @@ from attnprobe.model.processing import Processor
 class Noise:
     """Stands for a processor: gives noise of the shape that a test asks for."""
 
-    def __init__(self, name: str, *shape: int) -> None:
+    def __init__(self, name, *shape):
         self._name, self._shape = name, shape
 
-    def noise(self, number: int) -> dict[str, torch.Tensor]:
+    def noise(self, number):
         draw = torch.Generator().manual_seed(number)
         return {self._name: torch.randn(1, *self._shape, generator=draw)}
 
 
-def checkpoint(name: str, *shape: int, given: str = "pixel_values", **changes: Any) -> Checkpoint:
+def checkpoint(name, *shape, given="pixel_values", **changes):
     model, processor = every_type.build(name, **changes), cast(Processor, Noise(given, *shape))
     modality = "image" if given == "pixel_values" else "sound"
     return Checkpoint(name, model, NoTokenizer(name), modality=modality, processor=processor)
@@ -57,7 +56,7 @@ OVERLAPPING = {
     ],
     ids=lambda value: str(value.args) if isinstance(value, partial) else "",
 )  # fmt: skip
-def test_known_grids(build: Callable[[], Checkpoint], grid: Grid):
+def test_known_grids(build, grid):
     architecture = inspect(build())
     assert architecture.grid == grid
     assert any(f"{grid.rows} x {grid.columns} patches" in sentence for sentence in architecture.evidence)
@@ -71,9 +70,9 @@ def test_a_single_row_is_no_grid():
 
 def test_mixed_tokens_are_no_patches():
     """Convolutions in front of the layers spread a corner over several tokens."""
-    found = checkpoint("whisper", 8, 46, given="input_features", decoder_start_token_id=2)
-    found = Checkpoint(**(vars(found) | {"encoder_only": True}))
+    whisper = checkpoint("whisper", 8, 46, given="input_features", decoder_start_token_id=2)
+    whisper = Checkpoint(**(vars(whisper) | {"encoder_only": True}))
     site = "layers.0.self_attn"
     inputs = {"input_features": torch.randn(2, 8, 46)}
-    assert catch_tokens(found, inputs, site) is not None
-    assert find_grid(found, inputs, site) is None
+    assert catch_tokens(whisper, inputs, site) is not None
+    assert find_grid(whisper, inputs, site) is None

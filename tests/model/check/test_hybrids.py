@@ -2,7 +2,6 @@
 
 import copy
 from functools import cache
-from typing import Any
 
 import every_type
 import numpy as np
@@ -28,7 +27,7 @@ TEXTS = [
 
 
 @cache
-def spelling() -> PreTrainedTokenizerFast:
+def spelling():
     words = {"[PAD]": 0, "[UNK]": 1} | {f"word{i}": i for i in range(2, every_type.VOCABULARY)}
     whole = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     whole.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -36,7 +35,7 @@ def spelling() -> PreTrainedTokenizerFast:
 
 
 @pytest.mark.parametrize("name", ["jamba", pytest.param("qwen3_next", marks=pytest.mark.slow)])
-def test_census(name: str):
+def test_census(name):
     """Rows are of layers 1 and 3, and their entropy is that of the model's own maps."""
     model = every_type.build(name)
     with pytest.warns(AttnprobeWarning, match="attention map are left out: 2 linear_attention"):
@@ -53,17 +52,17 @@ def test_census(name: str):
 
 
 def test_doctor():
-    found = Checkpoint("jamba", every_type.build("jamba"), spelling())
-    architecture = inspect(found)
+    jamba = Checkpoint("jamba", every_type.build("jamba"), spelling())
+    architecture = inspect(jamba)
     assert "left out: 2 linear_attention" in architecture.warnings[0]
     assert [str(place) for place in architecture.places] == ["layer 1", "layer 3"]
-    assert "resuming at a layer gives the same" in check_gates(found, architecture).evidence
+    assert "resuming at a layer gives the same" in check_gates(jamba, architecture).evidence
 
 
 class TestRefused:
     """A configuration that says something else than the layers do."""
 
-    def test_more_attend(self, tiny: Any):
+    def test_more_attend(self, tiny):
         model, tokenizer = copy.deepcopy(tiny("llama")[0]), tiny("llama")[1]
         model.config.layer_types = ["full_attention", "linear_attention", "full_attention"]
         with pytest.raises(UnsupportedModelError, match="attention of 3 layers was read"):

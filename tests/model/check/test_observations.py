@@ -35,15 +35,15 @@ def routed(request, copied):
 
 
 def test_everything_can_be_had_and_is_checked(routed):
-    found = check_observations(*routed, ALL)
+    sentences = check_observations(*routed, ALL)
     biased = {BIASED} if routed[0].name == "t5" else set()  # and from decoder to encoder, without a bias
-    assert {sentence.split(" (")[0] for sentence in found} == biased | {
+    assert {sentence.split(" (")[0] for sentence in sentences} == biased | {
         "the softmax of the scores is the probabilities",
         PLAIN,
         "probabilities times values are what the heads give",
         "the contributions of the heads add up to what their layer gives",
     }
-    assert all(float(sentence.split("difference ")[1].rstrip(")")) < 1e-5 for sentence in found)
+    assert all(float(sentence.split("difference ")[1].rstrip(")")) < 1e-5 for sentence in sentences)
 
 
 def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
@@ -67,14 +67,14 @@ def test_contributions_of_heads_one_at_a_time(routed, monkeypatch):
     ):  # fmt: skip
         checkpoint.forward(inputs)
     hook.remove()
-    outputs = torch.cat([found for at, found in pieces if at == layer], 2)
+    outputs = torch.cat([part for at, part in pieces if at == layer], 2)
     contributions = outputs @ find_output_weights(checkpoint)[layer]
     joined, width = given[-1], projections[layer].width
     bias = 0 if module.bias is None else module.bias
     for head in range(architecture.heads):
         alone = torch.zeros_like(joined)
-        some = slice(head * width, (head + 1) * width)
-        alone[..., some] = joined[..., some]
+        columns = slice(head * width, (head + 1) * width)
+        alone[..., columns] = joined[..., columns]
         with torch.no_grad():
             expected = (module(alone) - bias).reshape(contributions[:, head].shape)
         torch.testing.assert_close(contributions[:, head], expected, atol=1e-6, rtol=1e-5)
@@ -91,10 +91,10 @@ def test_a_factor_keeps_lengths_where_a_gram_matrix_loses_them():
     weight = (left * scale) @ right[:8]
     values = (left[:, -1:].T).float()  # what the projection shortens most
     expected = torch.linalg.vector_norm(values.double() @ weight.float().double(), dim=-1)
-    found = measure_lengths(values[None, None], factor_projection(weight.float()[None]))[0, 0]
+    lengths = measure_lengths(values[None, None], factor_projection(weight.float()[None]))[0, 0]
     gram = weight.float() @ weight.float().T
     naive = torch.einsum("kw,wv,kv->k", values, gram, values).clamp_min(0).sqrt()
-    assert abs(found / expected - 1).max() < 0.02
+    assert abs(lengths / expected - 1).max() < 0.02
     assert abs(naive / expected - 1).max() > 0.5
 
 
@@ -124,8 +124,8 @@ def test_refused_by_name_with_the_reason(copied):
     says = "'contribution' can't be measured: .*'deberta-v2'.*registry"
     with pytest.raises(AttnprobeError, match=says):
         attnprobe.census(model, ["the dog"], tokenizer=tokenizer, statistics=["entropy", contribution])
-    found = attnprobe.census(model, ["the dog ran", "a bird"], tokenizer=tokenizer, statistics=[largest])
-    assert np.isfinite(found["largest"]).all()
+    table = attnprobe.census(model, ["the dog ran", "a bird"], tokenizer=tokenizer, statistics=[largest])
+    assert np.isfinite(table["largest"]).all()
 
 
 def test_what_is_not_what_it_should_be_is_refused(copied, monkeypatch):

@@ -1,19 +1,14 @@
 """Finding the weights that belong to a head, by what they do."""
 
 import copy
-from collections.abc import Callable
 
 import pytest
-import torch
 from torch import nn
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from attnprobe.model.check.architecture import share_weights
 from attnprobe.model.check.projections import find_projections
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.quirks import UnsupportedModelError
-
-Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 
 #: How the output projection ends, and the names of the others.
 EXPECTED = {
@@ -23,21 +18,21 @@ EXPECTED = {
 }
 
 
-def fresh(tiny: Tiny) -> Checkpoint:
+def fresh(tiny):
     """Copy a BERT, so that a test may change it."""
     model, tokenizer = tiny("bert")
     return Checkpoint("fresh", copy.deepcopy(model), tokenizer)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_found(tiny: Tiny, name: str):
+def test_found(tiny, name):
     checkpoint = Checkpoint(name, *tiny(name))
     output, inputs = EXPECTED[name]
-    found = find_projections(checkpoint)
+    layers = find_projections(checkpoint)
     numbers = [0, 1, 2, *([0, 0, 1, 1] if name == "t5" else [])]
-    assert len(found) == len(numbers)
-    assert len({layer.output for layer in found}) == (1 if name == "albert" else len(numbers))
-    for place, (number, layer) in enumerate(zip(numbers, found, strict=True)):
+    assert len(layers) == len(numbers)
+    assert len({layer.output for layer in layers}) == (1 if name == "albert" else len(numbers))
+    for place, (number, layer) in enumerate(zip(numbers, layers, strict=True)):
         assert layer.output.endswith("EncDecAttention.o" if place in {4, 6} else output)
         assert name == "albert" or f".{number}." in layer.output
         assert (layer.heads, layer.width) == (4, 8)
@@ -53,7 +48,7 @@ class Normed(nn.Module):
         super().__init__()
         self.norm, self.linear = nn.LayerNorm(32), nn.Linear(32, 32)
 
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
+    def forward(self, given):
         return self.linear(self.norm(given))
 
 
@@ -62,29 +57,31 @@ class Doubled(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.one, self.other = nn.Linear(32, 32), nn.Linear(32, 32)
+        self.first, self.other = nn.Linear(32, 32), nn.Linear(32, 32)
 
-    def forward(self, given: torch.Tensor) -> torch.Tensor:
-        return self.one(given) + self.other(given)
+    def forward(self, given):
+        return self.first(given) + self.other(given)
 
 
-def test_fused(tiny: Tiny):
+def test_fused(tiny):
     for layer in find_projections(Checkpoint("modernbert", *tiny("modernbert"))):
         assert (layer.inputs, layer.fused) == ((), f"{layer.attention}.Wqkv")
 
 
-@pytest.mark.parametrize(("kind", "said"), [(Normed, "no projections read"), (Doubled, "2 projections read")])
-def test_refused(tiny: Tiny, kind: type[nn.Module], said: str):
+@pytest.mark.parametrize(
+    ("kind", "reason"), [(Normed, "no projections read"), (Doubled, "2 projections read")]
+)
+def test_refused(tiny, kind, reason):
     checkpoint = fresh(tiny)
     checkpoint.model.encoder.layer[1].attention.output.dense = kind()
-    with pytest.raises(UnsupportedModelError, match=f"'bert': in layer 1, .*{said}"):
+    with pytest.raises(UnsupportedModelError, match=f"'bert': in layer 1, .*{reason}"):
         find_projections(checkpoint)
 
 
 def test_layers_that_share_their_weights():
     """Equal values are not shared; a layer that takes over some weights of another has its own heads."""
 
-    def layer() -> nn.Sequential:
+    def layer():
         return nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
 
     first, equal, part = layer(), layer(), layer()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.dry_run import check_maps, inspect
@@ -19,7 +19,7 @@ HEADS, WIDTH = 4, 8
 class OwnConfig(PreTrainedConfig):
     model_type = "own"
 
-    def __init__(self, kind: str = "exponentials", vocab_size: int = 600, layers: int = 2, **options: Any):
+    def __init__(self, kind="exponentials", vocab_size=600, layers=2, **options):
         super().__init__(**options)
         self.kind, self.vocab_size, self.num_hidden_layers = kind, vocab_size, layers
         self.hidden_size, self.num_attention_heads = HEADS * WIDTH, HEADS
@@ -28,12 +28,12 @@ class OwnConfig(PreTrainedConfig):
 class OwnAttention(nn.Module):
     """Attention as somebody might write it for himself."""
 
-    def __init__(self, config: OwnConfig) -> None:
+    def __init__(self, config):
         super().__init__()
         self.kind = config.kind
         self.query, self.key, self.value = (nn.Linear(HEADS * WIDTH, HEADS * WIDTH) for _ in range(3))
 
-    def forward(self, hidden: Tensor, *, maps: bool) -> tuple[Tensor, Tensor | None]:
+    def forward(self, hidden, *, maps):
         query, key, value = (
             project(hidden).unflatten(2, (HEADS, WIDTH)).transpose(1, 2)
             for project in (self.query, self.key, self.value)
@@ -41,9 +41,9 @@ class OwnAttention(nn.Module):
         scores = query @ key.transpose(2, 3) * 0.2
         powers = scores.exp()
         mixed = powers / powers.sum(-1, keepdim=True)
-        if self.kind in {"softmax", "too few"}:
+        if self.kind not in {"exponentials", "aside"}:
             mixed = scores.softmax(-1)
-        shown = mixed
+        shown = {"other maps": mixed.flip(-1), "few maps": mixed[:, 1:]}.get(self.kind, mixed)
         if self.kind == "aside":  # a softmax that the hidden states don't depend on, and maps of it
             shown = (scores * 2).softmax(-1)
         output = hidden + (mixed @ value).transpose(1, 2).flatten(2)
@@ -55,7 +55,7 @@ class OwnModel(PreTrainedModel):
 
     config_class = OwnConfig
 
-    def __init__(self, config: OwnConfig) -> None:
+    def __init__(self, config):
         super().__init__(config)
         self.embed = nn.Embedding(config.vocab_size, HEADS * WIDTH)
         self.place = nn.Embedding(64, HEADS * WIDTH)
@@ -63,15 +63,18 @@ class OwnModel(PreTrainedModel):
         self.layers = nn.ModuleList(OwnAttention(config) for _ in range(built))
         self.post_init()
 
-    def forward(self, input_ids: Tensor, output_attentions: bool | None = None, **_: Any) -> Any:
-        asked = self.config.output_attentions if output_attentions is None else output_attentions
+    def forward(self, input_ids, output_attentions=None, **_):
+        wanted = self.config.output_attentions if output_attentions is None else output_attentions
         hidden = self.embed(input_ids) + self.place(torch.arange(input_ids.shape[1]))
+        watched = torch.overrides._get_current_function_mode_stack()
+        if self.config.kind == "random" or (self.config.kind == "shy" and watched):
+            hidden = hidden + torch.randn_like(hidden)
         kept: tuple[Any, ...] = ()
         for layer in self.layers:
-            hidden, found = layer(hidden, maps=bool(asked))
-            kept += (found,)
+            hidden, shown = layer(hidden, maps=bool(wanted))
+            kept += (shown,)
         self.kept = kept
-        return _Output(hidden, kept) if asked else (hidden,)
+        return _Output(hidden, kept) if wanted else (hidden,)
 
 
 class _Output(tuple):
@@ -79,14 +82,14 @@ class _Output(tuple):
 
     attentions: tuple[Tensor, ...]
 
-    def __new__(cls, hidden: Tensor, maps: tuple[Tensor, ...]) -> "_Output":
+    def __new__(cls, hidden, maps):
         made = super().__new__(cls, (hidden,))
         made.attentions = maps
         return made
 
 
 @torch.no_grad()
-def own(kind: str, tokenizer: PreTrainedTokenizerFast) -> Checkpoint:
+def build(kind, tokenizer):
     torch.manual_seed(0)
     model = OwnModel(OwnConfig(kind, len(tokenizer))).eval()
     for weight in model.parameters():
@@ -94,10 +97,15 @@ def own(kind: str, tokenizer: PreTrainedTokenizerFast) -> Checkpoint:
     return Checkpoint("own", model, tokenizer)
 
 
-def test_softmax_is_tapped(tiny: Any):
-    found = inspect(own("softmax", tiny("bert")[1]))
-    assert (found.way, found.layers, found.heads, found.head_width) == (Way.TAP, 2, HEADS, WIDTH)
-    text = " ".join(found.evidence)
+def test_softmax_is_tapped(tiny):
+    architecture = inspect(build("softmax", tiny("bert")[1]))
+    assert (architecture.way, architecture.layers, architecture.heads, architecture.head_width) == (
+        Way.TAP,
+        2,
+        HEADS,
+        WIDTH,
+    )
+    text = " ".join(architecture.evidence)
     assert "maps equal the model's own eager maps" in text
     assert "hidden states depend on every tapped softmax" in text
 
@@ -111,6 +119,8 @@ def test_a_gap_in_a_later_layer_is_seen():
     for maps in ([gap, whole], [whole, gap]):
         with pytest.raises(UnsupportedModelError, match="do not sum to 1"):
             check_maps("own", {}, maps, 1e-3)
+    with pytest.raises(UnsupportedModelError, match="does not attend from tokens to tokens"):
+        check_maps("own", {"input_ids": whole[:, 0]}, [whole[..., :4]], 1e-3)
 
 
 class TestRefused:
@@ -122,10 +132,14 @@ class TestRefused:
             ("exponentials", "no attention was found"),
             ("aside", "do not depend on the softmax tapped in layer 0"),
             ("too few", "attention of 1 layers was read, its configuration says 2"),
+            ("random", "what was tapped can't be checked"),
+            ("shy", "hidden states under capture differ from its own by"),
+            ("other maps", "the maps read differ from its own eager maps by"),
+            ("few maps", "the maps read are of other shapes than its own eager maps"),
         ],
     )
-    def test_kinds(self, tiny: Any, kind: str, reason: str):
+    def test_kinds(self, tiny, kind, reason):
         with pytest.raises(AttnprobeError, match=reason) as caught:
-            inspect(own(kind, tiny("bert")[1]))
+            inspect(build(kind, tiny("bert")[1]))
         assert "'own'" in str(caught.value)
         assert str(caught.value).endswith(".")

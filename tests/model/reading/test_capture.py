@@ -2,17 +2,15 @@
 
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from left_as_found import state
 from safetensors.torch import load_file, save_file
-from torch import Tensor
-from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModel
 
 import attnprobe
 from attnprobe.errors import AttnprobeError
@@ -21,12 +19,8 @@ from attnprobe.model.checkpoint import Checkpoint, resolve_window
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.locate import LoadOptions
 from attnprobe.model.quirks import REFUSED
-from attnprobe.model.reading.capture import Piece, capture_attention
+from attnprobe.model.reading.capture import capture_attention
 from attnprobe.model.reading.ways import Way
-
-Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
-Tiny = Callable[[str], Built]
-Saved = Callable[[str], Path]
 
 SMALL = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32,
@@ -35,32 +29,32 @@ SMALL = {
 SENTENCES = ["the dog ran .", ("is it late ?", "it is not late .")]
 
 
-def from_config(model_type: str, size: int, **options: Any) -> PreTrainedModel:
+def from_config(model_type, size, **options):
     torch.manual_seed(0)
     return AutoModel.from_config(AutoConfig.for_model(model_type, vocab_size=size, **options)).eval()
 
 
 @pytest.fixture
-def folder(saved: Saved, tmp_path: Path) -> Path:
+def folder(saved, tmp_path):
     """Copy the folder of a tiny BERT, so that a test may spoil it."""
     return Path(shutil.copytree(saved("bert"), tmp_path / "bert"))
 
 
-def rewrite(folder: Path, change: Callable[[dict[str, Tensor]], object]):
+def rewrite(folder, change):
     """Change the stored weights."""
     weights = load_file(folder / "model.safetensors")
     change(weights)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def refuses(ask: Callable[[], object], pattern: str) -> str:
+def refuses(ask, pattern):
     """Expect one plain sentence that matches."""
     with pytest.raises(AttnprobeError, match=pattern) as caught:
         ask()
-    said = str(caught.value)
-    assert "\n" not in said
-    assert said.endswith(".")
-    return said
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    return sentence
 
 
 # Left as found
@@ -72,7 +66,7 @@ class TestLeftAsFound:
     @pytest.mark.parametrize(
         ("name", "implementation"), [("bert", "eager"), ("albert", "sdpa"), ("t5", "sdpa")]
     )
-    def test_after_a_census(self, copied: Tiny, name: str, implementation: str):
+    def test_after_a_census(self, copied, name, implementation):
         model, tokenizer = copied(name)
         model.set_attn_implementation(implementation)
         model.requires_grad_(True)
@@ -83,13 +77,13 @@ class TestLeftAsFound:
 
     @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
     @pytest.mark.parametrize(("name", "way"), [("bert", Way.REGISTRY), ("deberta-v2", Way.TAP)])
-    def test_after_an_exception(self, copied: Tiny, name: str, way: Way, error: type[BaseException]):
+    def test_after_an_exception(self, copied, name, way, error):
         model, tokenizer = copied(name)
         model.train()
         next(model.children()).eval()  # a module of its own mind
         before = state(model)
 
-        def breaks(piece: Piece):
+        def breaks(piece):
             raise error(f"at layer {piece.layer}")
 
         with pytest.raises(error, match="at layer 0"), capture_attention(model, breaks, way):
@@ -97,7 +91,7 @@ class TestLeftAsFound:
         assert state(model) == before
 
     @pytest.mark.parametrize("name", ["bert", "modernbert", "t5"])
-    def test_training_can_go_on(self, copied: Tiny, name: str):
+    def test_training_can_go_on(self, copied, name):
         """Nothing that was computed without gradients stays behind, such as cached rotations."""
         model, tokenizer = copied(name)
         model.requires_grad_(True)
@@ -113,11 +107,15 @@ class TestLeftAsFound:
 class TestReading:
     """Maps and hidden states are the model's own."""
 
-    def test_float64_is_exact(self, copied: Tiny, name: str):
+    def test_float64_is_exact(self, copied, name):
         model, tokenizer = copied(name)
-        found = inspect(Checkpoint(name, model.double(), tokenizer))
-        assert (found.layers, found.heads, found.head_width) == (7 if name == "t5" else 3, 4, 8)
-        text = " ".join(found.evidence)
+        architecture = inspect(Checkpoint(name, model.double(), tokenizer))
+        assert (architecture.layers, architecture.heads, architecture.head_width) == (
+            7 if name == "t5" else 3,
+            4,
+            8,
+        )
+        text = " ".join(architecture.evidence)
         assert "maps equal the model's own eager maps" in text
         limit = 1e-5 if name == "llama" else 1e-12  # transformers keeps rotations in float32
         assert all(float(number) < limit for number in re.findall(r"[\d.]+e-\d+", text))
@@ -129,33 +127,33 @@ class TestReading:
 class TestRefused:
     """What can't be read is refused by name, with the reason, before anything is measured."""
 
-    def test_sinks_that_nobody_passes_on(self, copied: Tiny):
+    def test_sinks_that_nobody_passes_on(self, copied):
         """Rows would sum to 1, and what becomes of them would not show."""
         model, tokenizer = copied("bert")
         model.encoder.layer[0].attention.self.sinks = torch.zeros(4)
         refuses(lambda: attnprobe.census(model, SENTENCES, tokenizer=tokenizer), "attention sinks")
 
     @pytest.mark.parametrize("model_type", ["encoder-decoder", "hiera", "lilt"])
-    def test_by_name(self, folder: Path, model_type: str):
+    def test_by_name(self, folder, model_type):
         """Before weights are read: the folder holds those of a BERT."""
         AutoConfig.for_model(model_type).save_pretrained(folder)
-        said = refuses(lambda: load_checkpoint(str(folder)), re.escape(REFUSED[model_type]))
-        assert f"'{model_type}'" in said
+        sentence = refuses(lambda: load_checkpoint(str(folder)), re.escape(REFUSED[model_type]))
+        assert f"'{model_type}'" in sentence
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-    def test_weights_that_are_no_numbers(self, folder: Path, value: float):
+    def test_weights_that_are_no_numbers(self, folder, value):
         name = "encoder.layer.1.attention.self.query.weight"
         rewrite(folder, lambda weights: weights[name].view(-1)[7:8].fill_(value))
         assert name in refuses(lambda: load_checkpoint(str(folder)), "NaN or infinite")
 
-    def test_a_tokenizer_of_another_model(self, tiny: Tiny):
+    def test_a_tokenizer_of_another_model(self, tiny):
         tokenizer = tiny("bert")[1]
         model = from_config("bert", 40, **SMALL)
         refuses(
             lambda: attnprobe.census(model, ["the zyx filler"], tokenizer=tokenizer), "do not belong together"
         )
 
-    def test_a_loaded_model_without_its_tokenizer(self, tiny: Tiny):
+    def test_a_loaded_model_without_its_tokenizer(self, tiny):
         refuses(lambda: attnprobe.census(tiny("bert")[0], SENTENCES), "needs its tokenizer")
 
 
@@ -165,7 +163,7 @@ class TestRefused:
 class TestFolders:
     """A folder that is not quite a checkpoint."""
 
-    def test_bin_needs_a_flag(self, folder: Path):
+    def test_bin_needs_a_flag(self, folder):
         expected = attnprobe.census(str(folder), SENTENCES)["entropy"]
         torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
         (folder / "model.safetensors").unlink()
@@ -174,7 +172,7 @@ class TestFolders:
             attnprobe.census(str(folder), SENTENCES, allow_bin=True)["entropy"], expected
         )
 
-    def test_safetensors_go_before_bin(self, folder: Path):
+    def test_safetensors_go_before_bin(self, folder):
         (folder / "pytorch_model.bin").write_bytes(b"not a pickle")
         loaded = load_checkpoint(str(folder), LoadOptions(allow_bin=True))
         assert list(loaded.origin["weights"]) == ["model.safetensors"]
@@ -190,7 +188,7 @@ class TestFolders:
         ],
         ids=["unknown-type", "no-weights"],
     )
-    def test_spoiled(self, folder: Path, spoil: Callable[[Path], object], pattern: str):
+    def test_spoiled(self, folder, spoil, pattern):
         spoil(folder)
         refuses(lambda: load_checkpoint(str(folder)), pattern)
 
@@ -201,7 +199,7 @@ class TestHub:
     COMMITS: ClassVar = {"main": "a" * 40, "v2": "b" * 40}
 
     @pytest.fixture(autouse=True)
-    def cache(self, saved: Saved, use_cache: Callable[[Path], None], tmp_path: Path) -> None:
+    def cache(self, saved, use_cache, tmp_path):
         """Two commits of org/tiny: BERT on main, T5 on the branch v2."""
         repository = tmp_path / "models--org--tiny"
         (repository / "refs").mkdir(parents=True)
@@ -217,27 +215,27 @@ class TestHub:
         assert loaded.origin["commit"] == self.COMMITS["main"]
 
     @pytest.mark.parametrize("revision", ["v2", "b" * 40])
-    def test_revision(self, revision: str):
+    def test_revision(self, revision):
         loaded = load_checkpoint("org/tiny", LoadOptions(revision=revision))
         assert loaded.model_type == "t5"
         assert loaded.origin["commit"] == self.COMMITS["v2"]
 
     @pytest.mark.parametrize("name", ["org/other", "bert-base-uncased"])
-    def test_not_cached(self, name: str):
-        said = refuses(lambda: load_checkpoint(name, LoadOptions()), "nor in the local cache")
-        assert name in said
-        assert "HF_HUB_OFFLINE is set" in said
+    def test_not_cached(self, name):
+        sentence = refuses(lambda: load_checkpoint(name, LoadOptions()), "nor in the local cache")
+        assert name in sentence
+        assert "HF_HUB_OFFLINE is set" in sentence
 
 
 class TestWindow:
     """The length of windows: what was asked for, or what the model takes."""
 
     @pytest.mark.parametrize(("name", "longest"), [("bert", 184), ("roberta", 184), ("t5", None)])
-    def test_longest(self, checkpoint: Callable[[str], Checkpoint], name: str, longest: int | None):
+    def test_longest(self, checkpoint, name, longest):
         assert checkpoint(name).longest == longest
         assert resolve_window(None, checkpoint(name)) == (longest or 512)
 
-    def test_more_than_the_model_takes(self, checkpoint: Callable[[str], Checkpoint]):
+    def test_more_than_the_model_takes(self, checkpoint):
         assert resolve_window(184, checkpoint("bert")) == 184
         refuses(
             lambda: resolve_window(185, checkpoint("bert")), "--max-length 185 is more than the 184 tokens"

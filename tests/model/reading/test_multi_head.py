@@ -4,7 +4,7 @@ import every_type
 import pytest
 import torch
 from left_as_found import state
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers import AutoConfig, AutoModel
 
 from attnprobe.corpus.tokenizer import NoTokenizer
 from attnprobe.model.checkpoint import Checkpoint
@@ -16,25 +16,25 @@ LAYERS, HEADS = 3, 4
 
 class TestVitMae:
     @pytest.fixture
-    def found(self):
+    def mae(self):
         model = every_type.build("vit_mae", mask_ratio=0.75)
         return Checkpoint("vit_mae", model, NoTokenizer("vit_mae"), modality="image")
 
-    def test_maps_are_those_of_all_patches_in_their_order(self, found: Checkpoint):
+    def test_maps_are_those_of_all_patches_in_their_order(self, mae):
         whole = every_type.build("vit_mae", mask_ratio=0.0)
         given = every_type.inputs("vit_mae", whole)
         expected = [rows for _, rows in every_type.own_maps("vit_mae", whole, given)]
         maps = []
-        capture = capture_attention(found.body, lambda piece: maps.append(piece.probabilities))
-        with force_full_attention(found.body) as warnings, capture:
-            found.forward({"pixel_values": given["pixel_values"]})
+        capture = capture_attention(mae.body, lambda piece: maps.append(piece.probabilities))
+        with force_full_attention(mae.body) as warnings, capture:
+            mae.forward({"pixel_values": given["pixel_values"]})
         assert "all patches" in warnings[0]
-        for rows, own in zip(maps, expected, strict=True):
-            torch.testing.assert_close(rows, own, atol=1e-6, rtol=0)
-        assert found.model.config.mask_ratio == 0.75
+        for rows, theirs in zip(maps, expected, strict=True):
+            torch.testing.assert_close(rows, theirs, atol=1e-6, rtol=0)
+        assert mae.model.config.mask_ratio == 0.75
 
 
-def big_bird(kind: str) -> PreTrainedModel:
+def big_bird(kind):
     torch.manual_seed(0)
     config = AutoConfig.for_model(
         "big_bird", attention_type=kind, block_size=2, num_random_blocks=1, hidden_size=32, vocab_size=600,

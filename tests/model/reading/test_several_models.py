@@ -26,11 +26,11 @@ DOCUMENTS = [Document(text) for text in (
 
 @pytest.mark.parametrize("name", ["bert", "deberta-v2"])
 def test_one_model_in_several_threads(copied, name):
-    found, architecture = examine(Checkpoint(name, *copied(name)))
+    checkpoint, architecture = examine(Checkpoint(name, *copied(name)))
     assert architecture.threaded
     with (
-        tokenise(found, DOCUMENTS * 3, CorpusOptions(batch_tokens=16)) as corpus,
-        open_evaluator(found, architecture, census_statistics()) as measure,
+        tokenise(checkpoint, DOCUMENTS * 3, CorpusOptions(batch_tokens=16)) as corpus,
+        open_evaluator(checkpoint, architecture, census_statistics()) as measure,
     ):
         batches = list(corpus.batches)
         expected = [measure.evaluate(batch) for batch in batches]

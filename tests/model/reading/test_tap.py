@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModel
 
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.blocks import spread_band
@@ -19,19 +19,18 @@ from attnprobe.model.reading.capture import Piece, capture_attention
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import Way
 
-Tiny = Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]
 HEADS, WIDTH = 4, 8
 
 
 class ToyAttention(nn.Module):
     """Attention that spells its softmax in its own way."""
 
-    def __init__(self, softmax: Callable[[Tensor], Tensor] | None) -> None:
+    def __init__(self, softmax):
         super().__init__()
         self.softmax = softmax
         self.project = nn.Linear(HEADS * WIDTH, 3 * HEADS * WIDTH)
 
-    def forward(self, hidden: Tensor) -> Tensor:
+    def forward(self, hidden):
         parts = self.project(hidden).unflatten(-1, (3, HEADS, WIDTH)).permute(2, 0, 3, 1, 4)
         query, key, value = parts.unbind()
         if self.softmax is None:
@@ -44,13 +43,13 @@ class ToyAttention(nn.Module):
 class Toy(nn.Module):
     """Two layers and a head, which takes a softmax that is no attention."""
 
-    def __init__(self, softmax: Callable[[Tensor], Tensor] | None) -> None:
+    def __init__(self, softmax):
         super().__init__()
         torch.manual_seed(0)
         self.embed = nn.Embedding(50, HEADS * WIDTH)
         self.layers = nn.ModuleList(ToyAttention(softmax) for _ in range(2))
 
-    def forward(self, input_ids: Tensor) -> Tensor:
+    def forward(self, input_ids):
         hidden = self.embed(input_ids)
         for layer in self.layers:
             hidden = layer(hidden)
@@ -67,23 +66,23 @@ SPELLINGS: dict[str, Callable[[Tensor], Tensor] | None] = {
 }
 
 
-def by_hand(toy: Toy, ids: Tensor) -> list[Tensor]:
+def by_hand(toy, ids):
     """Compute the maps of a toy from its weights."""
     hidden, maps = toy.embed.weight[ids], []
     for layer in toy.layers:
         assert isinstance(layer, ToyAttention)
-        found = hidden @ layer.project.weight.T + layer.project.bias
-        query, key, value = (part.unflatten(-1, (HEADS, WIDTH)) for part in found.chunk(3, -1))
+        projected = hidden @ layer.project.weight.T + layer.project.bias
+        query, key, value = (part.unflatten(-1, (HEADS, WIDTH)) for part in projected.chunk(3, -1))
         scores = torch.einsum("bqhw,bkhw->bhqk", query, key) * 0.7
         maps.append(scores.exp() / scores.exp().sum(-1, keepdim=True))
         hidden = hidden + torch.einsum("bhqk,bkhw->bqhw", maps[-1], value).flatten(2)
     return maps
 
 
-def collected(model: Any, ids: Tensor) -> list[Tensor]:
+def collected(model, ids):
     pieces: list[Piece] = []
 
-    def keep(piece: Piece):
+    def keep(piece):
         pieces.append(replace(piece, probabilities=piece.probabilities.clone()))
 
     with torch.no_grad(), capture_attention(model, keep, Way.TAP):
@@ -92,7 +91,7 @@ def collected(model: Any, ids: Tensor) -> list[Tensor]:
     return [piece.probabilities for piece in pieces]
 
 
-def some_ids(batch: int = 3, length: int = 9) -> Tensor:
+def some_ids(batch=3, length=9):
     return torch.randint(5, 50, (batch, length), generator=torch.Generator().manual_seed(1))
 
 
@@ -100,12 +99,12 @@ def some_ids(batch: int = 3, length: int = 9) -> Tensor:
 class TestSpellings:
     """However a module spells its softmax."""
 
-    def test_maps(self, spelling: str):
+    def test_maps(self, spelling):
         toy = Toy(SPELLINGS[spelling]).eval()
-        for found, expected in zip(collected(toy, some_ids()), by_hand(toy, some_ids()), strict=True):
-            torch.testing.assert_close(found, expected)
+        for rows, expected in zip(collected(toy, some_ids()), by_hand(toy, some_ids()), strict=True):
+            torch.testing.assert_close(rows, expected)
 
-    def test_gates(self, spelling: str):
+    def test_gates(self, spelling):
         """A closed head is one whose values are zero."""
         toy = Toy(SPELLINGS[spelling]).eval().double()
         silent = copy.deepcopy(toy)
@@ -128,18 +127,18 @@ def test_causal_sdpa():
     """A mask that sdpa makes by itself."""
 
     class CausalAttention(ToyAttention):
-        def forward(self, hidden: Tensor) -> Tensor:
+        def forward(self, hidden):
             parts = hidden.unflatten(-1, (HEADS, WIDTH)).transpose(1, 2)
             output = functional.scaled_dot_product_attention(parts, parts, parts, is_causal=True)
             return output.transpose(1, 2).flatten(2)
 
     toy = Toy(None)
     toy.layers = nn.ModuleList([CausalAttention(None), CausalAttention(None)])
-    found = collected(toy, some_ids())[0]
+    rows = collected(toy, some_ids())[0]
     parts = toy.embed.weight[some_ids()].unflatten(-1, (HEADS, WIDTH))
     scores = torch.einsum("bqhw,bkhw->bhqk", parts, parts) * WIDTH**-0.5
     ahead = torch.ones(9, 9, dtype=torch.bool).triu(1)
-    torch.testing.assert_close(found, scores.masked_fill(ahead, -torch.inf).softmax(-1))
+    torch.testing.assert_close(rows, scores.masked_fill(ahead, -torch.inf).softmax(-1))
 
 
 def test_tokens_with_global_attention_are_refused():
@@ -159,7 +158,7 @@ def test_tokens_with_global_attention_are_refused():
 
 
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(0, 11), st.integers(1, 12))
-def test_bands_against_a_loop(keys: int, side: int, first: int, queries: int):
+def test_bands_against_a_loop(keys, side, first, queries):
     """Also where rows of padding come along, and where the window is wider than the text."""
     band = torch.rand(2, 3, queries, 2 * side + 1, generator=torch.Generator().manual_seed(0))
     expected = torch.zeros(2, 3, queries, keys)

@@ -1,6 +1,7 @@
 """What heads find, sentence by sentence, from eager maps and loops in numpy: slow, and independent."""
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ def spans(text):
 def tokens_of(tokenizer, text):
     """Give the tokens of each word, from the first to behind the last."""
     offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-    return [(some[0], some[-1] + 1) for some in words_by_tokens(spans(text), offsets)]
+    return [(tokens[0], tokens[-1] + 1) for tokens in words_by_tokens(spans(text), offsets)]
 
 
 def eager_maps(model, ids):
@@ -35,104 +36,82 @@ def eager_maps(model, ids):
     return torch.stack([one[0] for one in maps]).double().numpy()
 
 
-def counted(model, tokenizer, sentences, *, causal=False):
-    """Count hits: (label, direction, layer, head), links and hits of fixed offsets by (label, direction).
+def read_words(tokenizer, text, spans):
+    """Give ids, the first and last token of each distinct word, and which of these each span is, or None."""
+    encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
+    special = encoded["special_tokens_mask"]
+    offsets = [(0, 0) if s else o for s, o in zip(special, encoded["offset_mapping"], strict=True)]
+    tokens = words_by_tokens(spans, offsets)
+    distinct = sorted({(word[0], word[-1]) for word in tokens if word})
+    return encoded["input_ids"], distinct, [distinct.index((w[0], w[-1])) if w else None for w in tokens]
+
+
+def read_maps(model, ids, start, kind):
+    """Give the maps of each kind of attention, (layer, head, query, key)."""
+    if start is None:
+        return {kind: eager_maps(model, ids)}
+    with torch.no_grad():
+        given = model(
+            torch.tensor([ids]),
+            decoder_input_ids=torch.tensor([[start, *ids[:-1]]]),
+            output_attentions=True,
+        )
+    layers = {
+        "encoder": given.encoder_attentions,
+        "decoder": given.decoder_attentions,
+        "cross": given.cross_attentions,
+    }
+    return {kind: torch.stack([maps[0] for maps in of]).double().numpy() for kind, of in layers.items()}
+
+
+def count_links(model, tokenizer, sentences, *, kind="encoder", start=None):
+    """Count links, and right answers of heads and of fixed offsets.
+
+    A decoder beside an encoder begins with the token ``start``, and reads the text itself one token later. It
+    predicts a token where it reads the one before ("output"), and reads it later ("input").
 
     Args:
         model: With eager attention.
         tokenizer: A fast one.
         sentences: A list of (text, spans of words, links (source word, target word, label)).
-        causal: Whether only earlier answers are asked for.
-    """
-    hits, links, offsets_hit = Counter(), Counter(), Counter()
-    for text, spans, gold in sentences:
-        encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
-        special = encoded["special_tokens_mask"]
-        offsets = [(0, 0) if s else o for s, o in zip(special, encoded["offset_mapping"], strict=True)]
-        by_word = words_by_tokens(spans, offsets)
-        distinct = sorted({(w[0], w[-1]) for w in by_word if w})
-        place = [None if not w else distinct.index((w[0], w[-1])) for w in by_word]
-        maps = eager_maps(model, encoded["input_ids"])
-        to_word = np.stack([maps[..., a : b + 1].sum(-1) for a, b in distinct], -1)
-        word = np.stack([to_word[..., a : b + 1, :].mean(-2) for a, b in distinct], -2)
-        np.einsum("...ii->...i", word)[:] = -1
-        choice = word.argmax(-1)  # (layer, head, word)
-        for source, target, label in gold:
-            s, t = place[source], place[target]
-            if s is None or t is None or s == t:
-                continue
-            for direction, asker, answer in (("forward", s, t), ("backward", t, s)):
-                if causal and distinct[answer][1] > distinct[asker][1]:
-                    continue
-                # Links of words that are not neighbours count again, by themselves.
-                named = [label, f"{label}|far"] if abs(asker - answer) > 1 else [label]
-                links.update((name, direction) for name in named)
-                choices = [
-                    w for w in range(len(distinct))
-                    if w != asker and (not causal or distinct[w][1] <= distinct[asker][1])
-                ]  # fmt: skip
-                for offset in OFFSETS:  # the nearest word to where it aims, of two the earlier
-                    chosen = min(choices, key=lambda w: (abs(w - asker - offset), w))
-                    for name in named:
-                        offsets_hit[name, direction, offset] += offset != 0 and chosen == answer
-                for layer, head in np.argwhere(choice[..., asker] == answer):
-                    hits.update((name, direction, layer, head) for name in named)
-    return hits, links, offsets_hit
-
-
-def counted_beside(model, tokenizer, sentences, start):
-    """The same for a decoder that reads the text itself, one token later, beside the encoder.
-
-    The decoder predicts a token where it reads the one before ("output"), and reads it later ("input").
+        kind: That of a model with one kind of attention; in a decoder, only earlier answers are asked for.
+        start: The first token of a decoder beside an encoder; None where there is no such decoder.
 
     Returns:
-        For "encoder", "decoder" and "cross": hits (label, direction, position, layer, head), and links.
+        By kind: links by label, direction and position; of these, right answers by layer and head; and by
+        offset. Links of words that are not neighbours count again, as LABEL|far.
     """
-    hits, links = {}, {}
-    for kind in ("encoder", "decoder", "cross"):
-        hits[kind], links[kind] = Counter(), Counter()
+    counts = {}
     for text, spans, gold in sentences:
-        encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
-        ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
-        offsets = [(0, 0) if s else o for s, o in zip(special, encoded["offset_mapping"], strict=True)]
-        by_word = words_by_tokens(spans, offsets)
-        distinct = sorted({(w[0], w[-1]) for w in by_word if w})
-        place = [None if not w else distinct.index((w[0], w[-1])) for w in by_word]
-        with torch.no_grad():
-            found = model(
-                torch.tensor([ids]),
-                decoder_input_ids=torch.tensor([[start, *ids[:-1]]]),
-                output_attentions=True,
-            )
-        maps = {
-            "encoder": found.encoder_attentions,
-            "decoder": found.decoder_attentions,
-            "cross": found.cross_attentions,
-        }
-        for kind, layers in maps.items():
-            whole = torch.stack([one[0] for one in layers]).double().numpy()
-            asking = (
-                distinct if kind == "encoder" else [(a + 1, b + 1) for a, b in distinct if b + 1 < len(ids)]
-            )
-            answering = asking if kind == "decoder" else distinct
-            to_word = np.stack([whole[..., a : b + 1].sum(-1) for a, b in answering], -1)
-            for position, before in (("", 0),) if kind == "encoder" else (("output", 1), ("input", 0)):
-                word = [to_word[..., a - before : b + 1 - before, :].mean(-2) for a, b in asking]
-                choice = np.stack(word, -2)
-                for at in range(len(asking)):
-                    choice[..., at, at] = -1
-                choice = choice.argmax(-1)
-                for source, target, label in gold:
-                    s, t = place[source], place[target]
-                    if s is None or t is None or s == t:
+        ids, distinct, place = read_words(tokenizer, text, spans)
+        for of, maps in read_maps(model, ids, start, kind).items():
+            links, hits, offsets = counts.setdefault(of, (Counter(), Counter(), Counter()))
+            asking, positions = distinct, {"": 0}
+            if start is not None and of != "encoder":
+                asking = [(a + 1, b + 1) for a, b in distinct if b + 1 < len(ids)]
+                positions = {"output": 1, "input": 0}
+            answering = distinct if of == "cross" else asking
+            to_word = np.stack([maps[..., a : b + 1].sum(-1) for a, b in answering], -1)
+            for (position, before), (source, target, label) in product(positions.items(), gold):
+                s, t = place[source], place[target]
+                for direction, asker, answer in (("forward", s, t), ("backward", t, s)):
+                    if s is None or t is None or s == t or asker >= len(asking):
                         continue
-                    for direction, asker, answer in (("forward", s, t), ("backward", t, s)):
-                        if asker >= len(asking) or answer >= len(answering):
-                            continue
-                        if kind == "decoder" and asking[answer][1] > asking[asker][1]:
-                            continue
-                        named = [label, f"{label}|far"] if abs(asker - answer) > 1 else [label]
-                        links[kind].update((name, direction, position) for name in named)
-                        for layer, head in np.argwhere(choice[..., asker] == answer):
-                            hits[kind].update((name, direction, position, layer, head) for name in named)
-    return hits, links
+                    first, last = asking[asker]
+                    seen = [
+                        word
+                        for word, (_, end) in enumerate(answering)
+                        if word != asker and (of != "decoder" or end <= last)
+                    ]
+                    if answer not in seen:
+                        continue
+                    mass = to_word[..., first - before : last + 1 - before, :].mean(-2)[..., seen]
+                    right = np.argwhere(mass.argmax(-1) == seen.index(answer)).tolist()
+                    for name in [label, f"{label}|far"] if abs(asker - answer) > 1 else [label]:
+                        key = name, direction, position
+                        links[key] += 1
+                        hits.update((*key, *head) for head in right)
+                        for offset in OFFSETS:  # the nearest word to where it aims, of two the earlier
+                            chosen = min(seen, key=lambda word: (abs(word - asker - offset), word))
+                            offsets[*key, offset] += offset != 0 and chosen == answer
+    return counts

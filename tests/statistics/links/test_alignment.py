@@ -16,48 +16,37 @@ from attnprobe.sums.links import LinkCounts, assign_folds
 from attnprobe.table.builder import Labels
 
 VOCABULARY = [
-    "the",
-    "river",
-    "was",
-    "slow",
-    "a",
-    "cat",
-    "walks",
-    "dogs",
-    "ran",
-    "quickly",
-    "unlikely",
-    "houses",
-]
+    "the", "river", "was", "slow", "a", "cat", "walks", "dogs", "ran", "quickly", "unlikely", "houses",
+]  # fmt: skip
 
 
 def pairs(number, seed=0):
     """Give (text, target, sure, possible) with random words and links (word of text, of target)."""
     random = np.random.default_rng(seed)
-    found = []
+    drawn = []
     for _ in range(number):
         text, target = (list(map(str, random.choice(VOCABULARY, random.integers(3, 8)))) for _ in range(2))
         every = list(product(range(len(text)), range(len(target))))
-        drawn = {every[at] for at in random.choice(len(every), random.integers(2, len(text) + 2), False)}
-        possible = {link for link in drawn if random.random() < 0.4}
-        found.append((" ".join(text), " ".join(target), drawn - possible, possible))
-    return found
+        links = {every[at] for at in random.choice(len(every), random.integers(2, len(text) + 2), False)}
+        possible = {link for link in links if random.random() < 0.4}
+        drawn.append((" ".join(text), " ".join(target), links - possible, possible))
+    return drawn
 
 
-def lines(found, base=0):
+def lines(gold, base=0):
     """Write the links as aligners do."""
     return [
         " ".join(
             f"{a + base}{'p' if (a, b) in possible else '-'}{b + base}" for a, b in sorted(sure | possible)
         )
-        for *_, sure, possible in found
+        for *_, sure, possible in gold
     ]
 
 
-def error_rate(found, chosen):
+def error_rate(gold, chosen):
     """Compute error rate, precision and recall of sets of links, one for each pair."""
     inside = certain = proposed = sure_ones = 0
-    for (*_, sure, possible), links in zip(found, chosen, strict=True):
+    for (*_, sure, possible), links in zip(gold, chosen, strict=True):
         certain += len(links & sure)
         inside += len(links & (sure | possible))
         proposed += len(links)
@@ -74,7 +63,7 @@ def choose(rows, asking, answering):
     return chosen
 
 
-def cross_maps(folder, start, found, *, by_norm=False):
+def cross_maps(folder, start, gold, *, by_norm=False):
     """Give the links of each head, {(position, layer, head): a set for each pair}."""
     from transformers import AutoModel, AutoTokenizer
 
@@ -87,7 +76,7 @@ def cross_maps(folder, start, found, *, by_norm=False):
                 lambda _, __, out, number=number: values.__setitem__(number, out[0].double())
             )
     links = {}
-    for text, target, *_ in found:
+    for text, target, *_ in gold:
         ids, others = tokenizer(text)["input_ids"], tokenizer(target)["input_ids"]
         with torch.no_grad():
             maps = model(
@@ -102,82 +91,85 @@ def cross_maps(folder, start, found, *, by_norm=False):
                 weight = model.decoder.layers[layer].encoder_attn.out_proj.weight.detach().double()
                 width = weight.shape[1] // len(rows)
                 for head in range(len(rows)):
-                    own = slice(head * width, (head + 1) * width)
-                    lengths[head] = (values[layer][:, own] @ weight[:, own].T).norm(dim=-1)
+                    columns = slice(head * width, (head + 1) * width)
+                    lengths[head] = (values[layer][:, columns] @ weight[:, columns].T).norm(dim=-1)
             weighed = rows * lengths[:, None]
             each = weighed / weighed.sum(-1, keepdim=True)
             for position, later in (("output", 0), ("input", 1)):
                 asking = [(a + later, b + later) for a, b in targets]
-                for head, one in enumerate(each):
-                    found_here = {(answer, asker) for asker, answer in choose(one, asking, words).items()}
-                    links.setdefault((position, layer, head), []).append(found_here)
+                for head, map_of_head in enumerate(each):
+                    chosen = {(answer, asker) for asker, answer in choose(map_of_head, asking, words).items()}
+                    links.setdefault((position, layer, head), []).append(chosen)
     return links
 
 
 @pytest.mark.parametrize(("name", "by_norm"), [("t5", False), ("bart", True)])
 def test_of_cross_attention(name, by_norm, saved, checkpoint):
-    found = pairs(12)
-    links = cross_maps(saved(name), checkpoint(name).start, found, by_norm=by_norm)
-    texts = [(text, target) for text, target, *_ in found]
-    given = {"alignments": lines(found), "metric": "aer", "weights": "norm" if by_norm else "attention"}
+    gold = pairs(12)
+    links = cross_maps(saved(name), checkpoint(name).start, gold, by_norm=by_norm)
+    texts = [(text, target) for text, target, *_ in gold]
+    given = {"alignments": lines(gold), "metric": "aer", "weights": "norm" if by_norm else "attention"}
     sources, targets = zip(*texts, strict=True)
     table = attnprobe.links(str(saved(name)), list(sources), targets=list(targets), by="head", **given)
     rows = table.to_pandas()
     assert len(rows) == len(links)
     assert set(rows.direction) == {"target_to_source"}
     assert set(rows.attention) == {"cross"}
-    assert set(rows.n) == {len(found)}
+    assert set(rows.n) == {len(gold)}
     assert ("weights" in rows) == by_norm
     place = [
         {(int((b + 0.5) / len(target.split()) * len(text.split())), b) for b in range(len(target.split()))}
         for text, target in texts
     ]
     for _, row in rows.iterrows():
-        expected = error_rate(found, links[row.position, row.layer, row["head"]])
+        expected = error_rate(gold, links[row.position, row.layer, row["head"]])
         assert (row.aer, row.precision, row.recall) == pytest.approx(expected, abs=1e-9)
-        assert row.baseline == pytest.approx(error_rate(found, place)[0])
-    assert len({round(error_rate(found, one)[0], 6) for one in links.values()}) > 3
+        assert row.baseline == pytest.approx(error_rate(gold, place)[0])
+    assert len({round(error_rate(gold, one)[0], 6) for one in links.values()}) > 3
 
 
 def test_within_an_encoder(saved):
     """Two texts are asked from the second to the first, and from the first to the second."""
     from transformers import AutoModel, AutoTokenizer
 
-    found, folder = pairs(10, seed=1), saved("bert")
+    gold, folder = pairs(10, seed=1), saved("bert")
     model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     links = {}
-    for text, target, *_ in found:
+    for text, target, *_ in gold:
         given = tokenizer(text, target, return_tensors="pt", return_offsets_mapping=True)
         offsets, parts = given.pop("offset_mapping")[0].tolist(), given.sequence_ids(0)
         with torch.no_grad():
             maps = model(**given, output_attentions=True).attentions
         sides = []
-        for part, one in enumerate((text, target)):
-            own = [(t, *ends) for t, ends in enumerate(offsets) if parts[t] == part]
-            inside = [[t for t, c, d in own if d > a and c < b] for a, b in spans(one)]
-            sides.append([(some[0], some[-1] + 1) for some in inside])
+        for part, sentence in enumerate((text, target)):
+            tokens_of_part = [(t, *ends) for t, ends in enumerate(offsets) if parts[t] == part]
+            inside = [[t for t, c, d in tokens_of_part if d > a and c < b] for a, b in spans(sentence)]
+            sides.append([(tokens[0], tokens[-1] + 1) for tokens in inside])
         for layer, whole in enumerate(maps):
             for head, rows in enumerate(whole[0].double()):
                 back = {(answer, asker) for asker, answer in choose(rows, sides[1], sides[0]).items()}
                 links.setdefault(("target_to_source", layer, head), []).append(back)
                 forth = set(choose(rows, *sides).items())
                 links.setdefault(("source_to_target", layer, head), []).append(forth)
-    texts = [(text, target) for text, target, *_ in found]
-    table = attnprobe.links(str(folder), texts, alignments=lines(found), metric="aer", by="head")
+    texts = [(text, target) for text, target, *_ in gold]
+    table = attnprobe.links(str(folder), texts, alignments=lines(gold), metric="aer", by="head")
     rows = table.to_pandas()
     assert len(rows) == len(links)
     for _, row in rows.iterrows():
-        expected = error_rate(found, links[row.direction, row.layer, row["head"]])
+        expected = error_rate(gold, links[row.direction, row.layer, row["head"]])
         assert (row.aer, row.precision, row.recall) == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_head_that_made_the_alignment_wins(saved, checkpoint):
     """Gold is what one head attends to most: it is found on one half, and makes no error on the other."""
-    found = pairs(40, seed=3)
-    links = cross_maps(saved("bart"), checkpoint("bart").start, found)
-    gold = links["output", 1, 1]
-    planted = [(text, target, one, set()) for (text, target, *_), one in zip(found, gold, strict=True)]
+    drawn = pairs(40, seed=3)
+    links = cross_maps(saved("bart"), checkpoint("bart").start, drawn)
+    chosen = links["output", 1, 1]
+    planted = [
+        (text, target, links_of_pair, set())
+        for (text, target, *_), links_of_pair in zip(drawn, chosen, strict=True)
+    ]
     rows = [
         {
             "text": text,
@@ -185,10 +177,11 @@ def test_the_head_that_made_the_alignment_wins(saved, checkpoint):
             "words": spans(text),
             "words_target": spans(target),
             "links": [
-                {"source": spans(target)[b], "source_in": "target", "target": spans(text)[a]} for a, b in one
+                {"source": spans(target)[b], "source_in": "target", "target": spans(text)[a]}
+                for a, b in links_of_pair
             ],
         }
-        for text, target, one, _ in planted
+        for text, target, links_of_pair, _ in planted
     ]
     table = attnprobe.links(str(saved("bart")), rows, metric="aer")
     best = table.to_pandas().set_index("alignment").loc["head"]
@@ -225,14 +218,17 @@ def test_chosen_on_other_folds():
     fold = assign_folds(folds)
     cells = [cell for cell in np.ndindex(2, 2, 3) if cell[1:] != (0, 1)]
 
-    def rate(cell, some):
+    def rate(cell, blocks):
         position, *head = cell
-        right = sum(counts.hits[(place + position, *head)][some].sum() for place in (0, 2))
-        return 1 - right / (words + sure)[some].sum()
+        right = sum(counts.hits[(place + position, *head)][blocks].sum() for place in (0, 2))
+        return 1 - right / (words + sure)[blocks].sum()
 
-    chosen = [min(cells, key=lambda cell: rate(cell, fold != one)) for one in range(folds)]
+    chosen = [min(cells, key=lambda cell: rate(cell, fold != left_out)) for left_out in range(folds)]
     in_words, in_sure = (
-        sum(counts.hits[(place + cell[0], *cell[1:])][fold == one].sum() for one, cell in enumerate(chosen))
+        sum(
+            counts.hits[(place + cell[0], *cell[1:])][fold == left_out].sum()
+            for left_out, cell in enumerate(chosen)
+        )
         for place in (0, 2)
     )
     total = words.sum() + sure.sum()

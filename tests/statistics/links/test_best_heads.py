@@ -2,19 +2,16 @@
 
 import numpy as np
 import pytest
-from gold import documents
+from gold import survey
 from test_by_label import PLANTED, model, sentences, tokenizer
 
 from attnprobe.attention.kinds import number_layers
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.best_heads import LinkCondition
 from attnprobe.statistics.links import BY_RELATION, SYNTAX, make_control, score_best_head
 from attnprobe.statistics.rules import LinkTask
 from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.links import FAR, LinkCounts, assign_folds
-from attnprobe.survey.survey import CorpusRequest, TableRequest, survey_corpora
 from attnprobe.table.builder import Labels
 
 TASK = LinkTask("to", "", ("-1", "0", "1", "nearest"), "label")
@@ -37,11 +34,11 @@ def tally_of(random, *, positions=1, rules=4):
     keys = [("x", "to", name) for name in ("output", "input")] if positions > 1 else [("x", "to")]
     every = [*keys, *((*key, FAR) for key in keys)]
     counts = LinkCounts.empty(every, [0] * LAYERS, HEADS, rules)
-    asked = random.integers(0, 6, BLOCKS)
-    for some, links in ((slice(0, positions), asked), (slice(positions, None), asked // 2)):
-        counts.number[some] = links
-        counts.hits[some] = random.binomial(links, random.random((positions, LAYERS, HEADS, 1)))
-        counts.guessed[some] = random.binomial(links, random.random((rules, 1)))
+    drawn = random.integers(0, 6, BLOCKS)
+    for keys_of_kind, links in ((slice(0, positions), drawn), (slice(positions, None), drawn // 2)):
+        counts.number[keys_of_kind] = links
+        counts.hits[keys_of_kind] = random.binomial(links, random.random((positions, LAYERS, HEADS, 1)))
+        counts.guessed[keys_of_kind] = random.binomial(links, random.random((rules, 1)))
     return counts
 
 
@@ -62,18 +59,18 @@ def test_by_hand(folds, positions):
         names = ["output", "input"] if positions > 1 else [""]
         row = find_best(counts, gone, folds, names)
 
-        fold, asked = assign_folds(folds), counts.number[0, 0]
-        there = [one for one in np.ndindex(positions, LAYERS, HEADS) if not gone[one[1:]]]
+        fold, links_of_block = assign_folds(folds), counts.number[0, 0]
+        there = [left_out for left_out in np.ndindex(positions, LAYERS, HEADS) if not gone[left_out[1:]]]
         order = [1, 0, 2, 3]  # offset 0, then -1, then +1, then what has a name
         rule = max(order, key=lambda at: counts.guessed[0, 0, at].sum())
         right, far, heads = 0, 0, []
-        for one in range(folds):
-            here = fold == one
+        for left_out in range(folds):
+            here = fold == left_out
             head = max(there, key=lambda at: counts.hits[at][~here].sum())
             right += counts.hits[head][here].sum()
             far += counts.hits[(positions + head[0], *head[1:])][here].sum()
             heads.append(head)
-        n, n_far = asked.sum(), counts.number[positions, 0].sum()
+        n, n_far = links_of_block.sum(), counts.number[positions, 0].sum()
         expected = {
             "n": n,
             "accuracy": right / n,
@@ -83,7 +80,7 @@ def test_by_hand(folds, positions):
             "accuracy_far": far / n_far,
             "baseline_far": counts.guessed[positions, 0, rule].sum() / n_far,
             "baseline_rule": TASK.name_of(rule),
-            "accuracy_selected": max(counts.hits[one].sum() for one in there) / n,
+            "accuracy_selected": max(counts.hits[left_out].sum() for left_out in there) / n,
             "chosen": max(map(heads.count, heads)) / folds,
         }
         assert {name: row[name] for name in expected} == pytest.approx(expected)
@@ -107,10 +104,10 @@ def test_the_rule_is_at_least_chance_among_candidates():
 def test_a_control_is_cross_fitted_alike():
     """With the head that finds most of its own links, at its own place among the keys."""
     random = np.random.default_rng(8)
-    counts, one = (tally_of(random, rules=rules) for rules in (4, 0))
+    counts, moved = (tally_of(random, rules=rules) for rules in (4, 0))
     spare = LinkCounts.empty([("y", "to")], [0] * LAYERS, HEADS, 0)
     spare.number[:] = 9
-    control = spare + one  # whose keys come in another order
+    control = spare + moved  # whose keys come in another order
     row = find_best(counts, control=control)
     place, fold = control.keys.index(("x", "to")), assign_folds(5)
     hits = control.hits[place].reshape(-1, BLOCKS)
@@ -122,20 +119,13 @@ def test_a_control_is_cross_fitted_alike():
     assert "control" not in find_best(counts, control=spare)
 
 
-def survey(checkpoint, gold, statistics, **asked):
-    request = TableRequest(
-        [CorpusRequest(documents(gold), statistics, CorpusOptions())], "gold", {"asked": asked}, BY_RELATION
-    )
-    (found,) = survey_corpora(checkpoint, [request], progress=SilentProgress())
-    return found.table
-
-
 def test_a_planted_head_is_selective():
     """It finds its partner wherever that stands, and links between other words as rarely as any."""
     checkpoint = Checkpoint("planted", model(0, planted=True), tokenizer())
-    found = survey(checkpoint, sentences(60, 0), [SYNTAX, make_control(SYNTAX)], control="links")
-    assert list(zip(found.data["layer"], found.data["head"], strict=True)) == [PLANTED] * 6
-    assert (found["chosen"] == 1).all()
-    assert (found["control"] < 0.4).all()
-    np.testing.assert_allclose(found["selectivity"], 1 - found["control"])
-    assert (found["selectivity"] > 5 * found["selectivity_se"]).all()
+    statistics, request = [SYNTAX, make_control(SYNTAX)], {"control": "links"}
+    table = survey(checkpoint, sentences(60, 0), statistics, BY_RELATION, request).table
+    assert list(zip(table.data["layer"], table.data["head"], strict=True)) == [PLANTED] * 6
+    assert (table["chosen"] == 1).all()
+    assert (table["control"] < 0.4).all()
+    np.testing.assert_allclose(table["selectivity"], 1 - table["control"])
+    assert (table["selectivity"] > 5 * table["selectivity_se"]).all()

@@ -24,20 +24,22 @@ def drawn(random, **more):
     return TokenAnnotation(spans, tuple(links), forms=forms, **more)
 
 
-def distances(said):
-    place = {span: at for at, span in enumerate(said.words)}
-    return [(link.label, place[link.target] - place[link.source]) for link in said.links]
+def distances(annotation):
+    place = {span: at for at, span in enumerate(annotation.words)}
+    return [(link.label, place[link.target] - place[link.source]) for link in annotation.links]
 
 
 def test_every_distance_of_every_label_stays():
     random = np.random.default_rng(0)
     for _ in range(20):
-        said = drawn(random)
-        far = [abs(distance) == WORDS - 1 for _, distance in distances(said)]  # from one end to the other
-        there = [link for link, one in zip(said.links, far, strict=True) if not one]
-        moved = move_links(said)
-        assert distances(moved) == distances(said._replace(links=tuple(there)))
-        assert all(one.source != link.source for one, link in zip(moved.links, there, strict=True))
+        annotation = drawn(random)
+        far = [
+            abs(distance) == WORDS - 1 for _, distance in distances(annotation)
+        ]  # from one end to the other
+        there = [link for link, is_far in zip(annotation.links, far, strict=True) if not is_far]
+        moved = move_links(annotation)
+        assert distances(moved) == distances(annotation._replace(links=tuple(there)))
+        assert all(is_far.source != link.source for is_far, link in zip(moved.links, there, strict=True))
 
 
 def test_all_places_are_as_likely():
@@ -64,10 +66,10 @@ def test_of_two_texts_each_end_stays_in_its_own():
     for seed in range(30):
         forms = (seed,) * WORDS
         moved = move_links(TokenAnnotation(spans, links, second=second, forms=forms))
-        for link, one in zip(links, moved.links, strict=True):
+        for link, moved_link in zip(links, moved.links, strict=True):
             for name in ("source", "target"):
-                assert (getattr(link, name).start < second) == (getattr(one, name).start < second)
-            assert one.target.start - one.source.start == link.target.start - link.source.start
+                assert (getattr(link, name).start < second) == (getattr(moved_link, name).start < second)
+            assert moved_link.target.start - moved_link.source.start == link.target.start - link.source.start
 
 
 def test_answers_are_drawn_among_candidates():

@@ -17,18 +17,28 @@ PAIRS = [
 
 def rows(*, turned=False):
     """Link words of the target with those of the text, and each word of the target with the one before."""
-    found = []
+    linked = []
     for text, target, pairs in PAIRS:
         words, others, links = spans(text), spans(target), []
         for pair in pairs.split():
-            one, other = map(int, pair.split("-"))
-            out = {"source": others[other], "source_in": "target", "target": words[one], "label": "aligned"}
-            into = {"source": words[one], "target": others[other], "target_in": "target", "label": "aligned"}
+            word, target_word = map(int, pair.split("-"))
+            out = {
+                "source": others[target_word],
+                "source_in": "target",
+                "target": words[word],
+                "label": "aligned",
+            }
+            into = {
+                "source": words[word],
+                "target": others[target_word],
+                "target_in": "target",
+                "label": "aligned",
+            }
             links.append(into if turned else out)
         inside = {"source_in": "target", "target_in": "target", "label": "inside"}
         links += [{"source": b, "target": a, **inside} for a, b in pairwise(others)]
-        found.append({"text": text, "target": target, "links": links})
-    return found
+        linked.append({"text": text, "target": target, "links": links})
+    return linked
 
 
 def by_definition(model, tokenizer, start):
@@ -43,7 +53,10 @@ def by_definition(model, tokenizer, start):
             )  # fmt: skip
         words, targets = tokens_of(tokenizer, text), tokens_of(tokenizer, target)
         read = [(a + 1, b + 1) for a, b in targets]
-        aligned = [(int(other), int(one)) for one, other in (pair.split("-") for pair in pairs.split())]
+        aligned = [
+            (int(other), int(map_of_layer))
+            for map_of_layer, other in (pair.split("-") for pair in pairs.split())
+        ]
         inside = [(at, at - 1) for at in range(1, len(targets))]
         kinds = {
             "cross": (maps.cross_attentions, words, aligned),
@@ -54,8 +67,8 @@ def by_definition(model, tokenizer, start):
                 # Position t predicts token t of the target, and reads token t - 1.
                 for position, (a, b) in (("output", targets[asker]), ("input", read[asker])):
                     number[kind, position] = number.get((kind, position), 0) + 1
-                    for layer, one in enumerate(layers):
-                        mean = one[0, :, a:b].double().mean(1)
+                    for layer, map_of_layer in enumerate(layers):
+                        mean = map_of_layer[0, :, a:b].double().mean(1)
                         mass = torch.stack([mean[:, c:d].sum(1) for c, d in keys], 1)
                         if kind == "decoder":
                             mass[:, asker] = -1
@@ -75,15 +88,15 @@ def test_of_a_target(turned, saved, checkpoint):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     right, number = by_definition(model, tokenizer, checkpoint("t5").start)
     assert any(b - a > 1 for _, target, _ in PAIRS for a, b in tokens_of(tokenizer, target))
-    found = attnprobe.links(str(folder), rows(turned=turned), by="head", min_links=1).to_pandas()
+    table = attnprobe.links(str(folder), rows(turned=turned), by="head", min_links=1).to_pandas()
     side = "target_to_source" if turned else "source_to_target"
-    assert set(found.loc[found.attention == "cross", "direction"]) == {side}
+    assert set(table.loc[table.attention == "cross", "direction"]) == {side}
     labelled = {"cross": ("aligned", side), "decoder": ("inside", "source_to_target")}
     for (kind, position, layer, head), hits in right.items():
         label, direction = labelled[kind]
-        row = found[
-            (found.label == label) & (found.attention == kind) & (found.direction == direction)
-            & (found.position == position) & (found.layer == layer) & (found["head"] == head)
+        row = table[
+            (table.label == label) & (table.attention == kind) & (table.direction == direction)
+            & (table.position == position) & (table.layer == layer) & (table["head"] == head)
         ]  # fmt: skip
         assert len(row) == 1
         assert row.n.item() == number[kind, position]

@@ -16,34 +16,34 @@ def span(start, stop=None):
     return TokenSpan(start, stop or start + 1)
 
 
-def asked(annotation, task=BOTH, *, length=12, causal=False, crossed=False):
+def ask(annotation, task=BOTH, *, length=12, causal=False, crossed=False):
     tokens = build_uniform_block(length).layout.keys
     other = build_uniform_block(length).layout.keys if crossed else tokens
     layout = Layout(tokens, other, causal=causal, annotations=(annotation,))
     return questions_of(layout, task)
 
 
-def right_spans(found):
+def right_spans(questions):
     """For each question, the spans of its right answers."""
     return [
         [
-            tuple(map(int, found.rows.spans[candidate]))
-            for first, stop in found.right[slice(*ends)]
+            tuple(map(int, questions.rows.spans[candidate]))
+            for first, stop in questions.right[slice(*ends)]
             for candidate in range(first, stop)
         ]
-        for ends in found.answers
+        for ends in questions.answers
     ]
 
 
-def candidates(found, question):
-    row = found.row[question]
-    first, stop = found.rows.candidates[row]
-    own = range(*found.rows.itself[row])
-    return [tuple(map(int, found.rows.spans[one])) for one in range(first, stop) if one not in own]
+def candidates(questions, question):
+    row = questions.row[question]
+    first, stop = questions.rows.candidates[row]
+    itself = range(*questions.rows.itself[row])
+    return [tuple(map(int, questions.rows.spans[one])) for one in range(first, stop) if one not in itself]
 
 
-def offsets(found, question):
-    return [int(rule) - FURTHEST for rule in np.flatnonzero(found.guesses[question])]
+def offsets(questions, question):
+    return [int(rule) - FURTHEST for rule in np.flatnonzero(questions.guesses[question])]
 
 
 def from_to(first, last=FURTHEST):
@@ -61,48 +61,50 @@ FIVE = words(1, 2, 4, 5, 7, stop=8)
 def test_words_of_the_same_tokens_are_one():
     """The second and the third word can't be told apart, so neither is an answer to the other."""
     same = (span(1), span(2), span(2), span(3))
-    found = asked(TokenAnnotation(same, (TokenLink(same[1], same[2], "x"), TokenLink(same[0], same[2], "x"))))
-    assert (found.left_out.tolist(), len(found.row)) == ([2, 0, 0], 2)
-    assert right_spans(found)[0] == [(2, 3)]
-    assert offsets(found, 0) == from_to(-10, 1)  # before the first word stands nothing: the second
+    questions = ask(
+        TokenAnnotation(same, (TokenLink(same[1], same[2], "x"), TokenLink(same[0], same[2], "x")))
+    )
+    assert (questions.left_out.tolist(), len(questions.row)) == ([2, 0, 0], 2)
+    assert right_spans(questions)[0] == [(2, 3)]
+    assert offsets(questions, 0) == from_to(-10, 1)  # before the first word stands nothing: the second
 
 
 def test_spans_of_several_words():
     """An answer is any word of the target; the words of the source are none."""
     link = TokenLink(TokenSpan(1, 4), TokenSpan(5, 8), "x")
-    found = asked(TokenAnnotation(FIVE, (link,)))
-    assert right_spans(found) == [[(5, 7), (7, 8)], [(1, 2), (2, 4)]]
-    assert candidates(found, 0) == [(4, 5), (5, 7), (7, 8)]
-    assert (offsets(found, 0), offsets(found, 1)) == (from_to(2), from_to(-10, -2))
-    part = asked(TokenAnnotation(FIVE, (TokenLink(span(3), FIVE[4], "x"),)))  # of a word of two tokens
+    questions = ask(TokenAnnotation(FIVE, (link,)))
+    assert right_spans(questions) == [[(5, 7), (7, 8)], [(1, 2), (2, 4)]]
+    assert candidates(questions, 0) == [(4, 5), (5, 7), (7, 8)]
+    assert (offsets(questions, 0), offsets(questions, 1)) == (from_to(2), from_to(-10, -2))
+    part = ask(TokenAnnotation(FIVE, (TokenLink(span(3), FIVE[4], "x"),)))  # of a word of two tokens
     assert candidates(part, 0) == [(1, 2), (4, 5), (5, 7), (7, 8)]
 
 
 def test_candidates_answer_the_source_alone():
     link = TokenLink(FIVE[3], FIVE[0], "x", candidates=(FIVE[4], FIVE[0], FIVE[3]), also=(FIVE[4],))
     link = link._replace(candidates=(*link.candidates, FIVE[1]))
-    found = asked(TokenAnnotation(FIVE, (link,)))
-    assert list(found.keys) == [(ALL, "forward"), ("x", "forward")]  # one of the answers is a neighbour
-    assert candidates(found, 0) == [(1, 2), (2, 4), (7, 8)]
-    assert right_spans(found) == [[(1, 2), (7, 8)]]
+    questions = ask(TokenAnnotation(FIVE, (link,)))
+    assert list(questions.keys) == [(ALL, "forward"), ("x", "forward")]  # one of the answers is a neighbour
+    assert candidates(questions, 0) == [(1, 2), (2, 4), (7, 8)]
+    assert right_spans(questions) == [[(1, 2), (7, 8)]]
     # A fixed offset chooses the candidate nearest to its place: of words 0, 1 and 4, the second is wrong.
-    assert offsets(found, 0) == [offset for offset in range(-10, 11) if offset not in {-2, -1}]
+    assert offsets(questions, 0) == [offset for offset in range(-10, 11) if offset not in {-2, -1}]
 
 
 def test_no_choice_is_no_question():
     """Of two antecedents and nothing else, whatever a head looks at is right."""
     link = TokenLink(FIVE[3], FIVE[0], "x", candidates=(FIVE[1], FIVE[0], FIVE[3]), also=(FIVE[1],))
-    found = asked(TokenAnnotation(FIVE, (link,)))
-    assert (found.left_out.tolist(), len(found.row), len(found.rows)) == ([0, 0, 1], 0, 0)
+    questions = ask(TokenAnnotation(FIVE, (link,)))
+    assert (questions.left_out.tolist(), len(questions.row), len(questions.rows)) == ([0, 0, 1], 0, 0)
 
 
 def test_a_decoder_chooses_from_what_it_sees():
     """Of A, the pronoun and B, a decoder sees A alone, whatever its heads do."""
     between = TokenLink(FIVE[2], FIVE[0], "x", candidates=(FIVE[0], FIVE[4]))
     behind = between._replace(source=FIVE[4], candidates=(FIVE[0], FIVE[1]))
-    found = asked(TokenAnnotation(FIVE, (between, behind)), causal=True)
-    assert (found.left_out.tolist(), right_spans(found)) == ([0, 0, 1], [[(1, 2)]])
-    assert asked(TokenAnnotation(FIVE, (between, behind))).left_out.tolist() == [0, 0, 0]
+    questions = ask(TokenAnnotation(FIVE, (between, behind)), causal=True)
+    assert (questions.left_out.tolist(), right_spans(questions)) == ([0, 0, 1], [[(1, 2)]])
+    assert ask(TokenAnnotation(FIVE, (between, behind))).left_out.tolist() == [0, 0, 0]
 
 
 def test_from_a_decoder_to_an_encoder():
@@ -112,19 +114,26 @@ def test_from_a_decoder_to_an_encoder():
         TokenLink(FIVE[1], keys[1], "x", asks="forward"),
         TokenLink(keys[2], FIVE[0], "x", asks="backward"),
     )
-    found = asked(TokenAnnotation(FIVE, links, keys=keys), crossed=True)
-    assert candidates(found, 0) == [(0, 1), (1, 3), (3, 5)]
-    assert right_spans(found) == [[(1, 3)], [(3, 5)]]
-    assert [tuple(found.rows.queries[row]) for row in found.row] == [(2, 4), (1, 2)]
-    assert (offsets(found, 0), offsets(found, 1)) == ([0], from_to(2))
+    questions = ask(TokenAnnotation(FIVE, links, keys=keys), crossed=True)
+    assert candidates(questions, 0) == [(0, 1), (1, 3), (3, 5)]
+    assert right_spans(questions) == [[(1, 3)], [(3, 5)]]
+    assert [tuple(questions.rows.queries[row]) for row in questions.row] == [(2, 4), (1, 2)]
+    assert (offsets(questions, 0), offsets(questions, 1)) == ([0], from_to(2))
 
 
 def test_offsets_in_a_pair_of_texts():
     """Words count from the beginning of either text: the same number is offset 0."""
     pair = words(1, 2, 4, 5, stop=6), words(7, 8, 9, stop=10)
     links = (TokenLink(pair[0][2], pair[1][1], "x"), TokenLink(pair[0][0], pair[0][3], "x"))
-    found = asked(TokenAnnotation((*pair[0], *pair[1]), links, second=7))
-    assert [offsets(found, question) for question in range(4)] == [[-1], [1], from_to(3), from_to(-10, -3)]
-    found = asked(TokenAnnotation((*pair[0], *pair[1]), (TokenLink(pair[0][1], pair[1][1], "x"),), second=7))
-    assert [offsets(found, question) for question in range(2)] == [[0], [0]]
-    assert not any(FAR in key for key in found.keys)  # between two texts stand no words
+    questions = ask(TokenAnnotation((*pair[0], *pair[1]), links, second=7))
+    assert [offsets(questions, question) for question in range(4)] == [
+        [-1],
+        [1],
+        from_to(3),
+        from_to(-10, -3),
+    ]
+    questions = ask(
+        TokenAnnotation((*pair[0], *pair[1]), (TokenLink(pair[0][1], pair[1][1], "x"),), second=7)
+    )
+    assert [offsets(questions, question) for question in range(2)] == [[0], [0]]
+    assert not any(FAR in key for key in questions.keys)  # between two texts stand no words

@@ -35,40 +35,40 @@ def spans(number, first=1):
     return tuple(TokenSpan(at, at + 1) for at in range(first, first + number))
 
 
-def asked(said, task=LINKS_TASK, *, causal=False):
+def ask(annotation, task=LINKS_TASK, *, causal=False):
     tokens = build_uniform_block(80).layout.keys
-    other = tokens if said.keys is None else build_uniform_block(80).layout.keys
-    return questions_of(Layout(tokens, other, causal=causal, annotations=(said,)), task)
+    other = tokens if annotation.keys is None else build_uniform_block(80).layout.keys
+    return questions_of(Layout(tokens, other, causal=causal, annotations=(annotation,)), task)
 
 
-def chosen(found, rule):
+def chosen(questions, rule):
     """Give the place of the word that a rule chooses, for each question."""
-    return [int(found.rows.spans[one][0]) for one in found.choices[:, LINKS_TASK.rules.index(rule)]]
+    return [int(questions.rows.spans[one][0]) for one in questions.choices[:, LINKS_TASK.rules.index(rule)]]
 
 
-def agreeing(one, at, other, place, step):
+def agreeing(words, at, others, place, step):
     """How many neighbours of two words are alike, going one way."""
     number = 0
-    while 0 <= at + step * (number + 1) < len(one) and 0 <= place + step * (number + 1) < len(other):
-        if one[at + step * (number + 1)] != other[place + step * (number + 1)]:
+    while 0 <= at + step * (number + 1) < len(words) and 0 <= place + step * (number + 1) < len(others):
+        if words[at + step * (number + 1)] != others[place + step * (number + 1)]:
             break
         number += 1
     return number
 
 
-def by_definition(rule, one, at, other, choices):
+def by_definition(rule, words, at, others, choices):
     """Choose by a rule, with loops: among numbers of words of ``other``, for word ``at`` of ``one``."""
 
     def near(place):
         return (abs(place - at), place)
 
-    same = [place for place in choices if other[place] == one[at]]
+    same = [place for place in choices if others[place] == words[at]]
     if rule == SAME_TEXT or not same:
         return min(same or choices, key=near)
 
     def context(place):
         ways = (-1, 1) if rule == SAME_CONTEXT else (-1,)
-        return sum(agreeing(one, at, other, place, step) for step in ways)
+        return sum(agreeing(words, at, others, place, step) for step in ways)
 
     return min(same, key=lambda place: (-context(place), near(place)))
 
@@ -81,15 +81,15 @@ def test_words_of_the_same_text(rule, causal):
         letters = random.integers(0, 3, 14).tolist()
         words = spans(len(letters))
         links = [TokenLink(a, b, "x") for a, b in zip(words[1:], words[:-1], strict=True)]
-        found = asked(TokenAnnotation(words, tuple(links), forms=tuple(letters)), causal=causal)
-        askers = [int(found.rows.queries[row, 0]) - 1 for row in found.row]
+        questions = ask(TokenAnnotation(words, tuple(links), forms=tuple(letters)), causal=causal)
+        askers = [int(questions.rows.queries[row, 0]) - 1 for row in questions.row]
         expected = []
         for at in askers:
-            choices = [one for one in range(14) if one != at and (not causal or one < at)]
+            choices = [word for word in range(14) if word != at and (not causal or word < at)]
             # A decoder does not know what comes behind the word.
             known = SAME_LEFT_CONTEXT if causal and rule == SAME_CONTEXT else rule
             expected.append(by_definition(known, letters, at, letters, choices) + 1)
-        assert chosen(found, rule) == expected
+        assert chosen(questions, rule) == expected
 
 
 def test_the_same_place_of_another_text():
@@ -97,20 +97,20 @@ def test_the_same_place_of_another_text():
     words = spans(13)
     links = [TokenLink(words[at], words[5], "x") for at in range(5)]
     links += [TokenLink(words[at], words[0], "x") for at in range(5, 13)]
-    found = asked(TokenAnnotation(words, tuple(links), second=words[5].start))
-    askers = [int(found.rows.queries[row, 0]) - 1 for row in found.row]
+    questions = ask(TokenAnnotation(words, tuple(links), second=words[5].start))
+    askers = [int(questions.rows.queries[row, 0]) - 1 for row in questions.row]
     expected = [5 + int((at + 0.5) / 5 * 8) if at < 5 else int((at - 5 + 0.5) / 8 * 5) for at in askers]
-    assert chosen(found, SAME_PLACE) == [at + 1 for at in expected]
+    assert chosen(questions, SAME_PLACE) == [at + 1 for at in expected]
 
 
 def test_who_wrote_the_links_may_say_what_a_rule_chooses():
     words = spans(6)
     guesses = (("same head word", words[1]),)
     link = TokenLink(words[5], words[1], "x", (words[0], words[1], words[3]), guesses=guesses)
-    found = asked(TokenAnnotation(words, (link,)), COREFERENCE_TASK)
+    questions = ask(TokenAnnotation(words, (link,)), COREFERENCE_TASK)
     for rule, word in (("same head word", 1), (FIRST, 0)):
-        (choice,) = found.choices[:, COREFERENCE_TASK.rules.index(rule)]
-        assert tuple(found.rows.spans[choice]) == words[word]
+        (choice,) = questions.choices[:, COREFERENCE_TASK.rules.index(rule)]
+        assert tuple(questions.rows.spans[choice]) == words[word]
 
 
 def by_part_of_speech(rule, parts, at, choices):
@@ -121,11 +121,11 @@ def by_part_of_speech(rule, parts, at, choices):
 
     first, second = rule.split()
     part = second if first == "nearest" else first
-    some = [place for place in choices if parts[place] == part]
+    of_part = [place for place in choices if parts[place] == part]
     side = [
-        place for place in some if first == "nearest" or (place < at if second == "before" else place > at)
+        place for place in of_part if first == "nearest" or (place < at if second == "before" else place > at)
     ]
-    return min(side or some or choices, key=near)
+    return min(side or of_part or choices, key=near)
 
 
 @pytest.mark.parametrize("task", [LINKS_TASK, SYNTAX])
@@ -140,19 +140,21 @@ def test_parts_of_speech(task, causal, chosen_from):
         parts = random.choice(tags, 11).tolist()
         words, links, open_ = spans(11), [], []
         for at in range(11):
-            some = [one for one in range(11) if one != at]
+            others = [one for one in range(11) if one != at]
             if chosen_from:
-                some = sorted(random.choice(some, chosen_from, replace=False).tolist())
-            sources = tuple(words[one] for one in some) if chosen_from else ()
-            links.append(TokenLink(words[at], words[some[0]], "x", sources, asks="forward"))
-            open_.append([one for one in some if not causal or one < at])
-        found = asked(TokenAnnotation(words, tuple(links), parts_of_speech=tuple(parts)), task, causal=causal)
-        askers = [int(found.rows.queries[row, 0]) - 1 for row in found.row]
+                others = sorted(random.choice(others, chosen_from, replace=False).tolist())
+            sources = tuple(words[one] for one in others) if chosen_from else ()
+            links.append(TokenLink(words[at], words[others[0]], "x", sources, asks="forward"))
+            open_.append([one for one in others if not causal or one < at])
+        questions = ask(
+            TokenAnnotation(words, tuple(links), parts_of_speech=tuple(parts)), task, causal=causal
+        )
+        askers = [int(questions.rows.queries[row, 0]) - 1 for row in questions.row]
         for question, at in enumerate(askers):
             for rule in OF_PARTS_OF_SPEECH:
-                choice = found.choices[question, task.rules.index(rule)]
+                choice = questions.choices[question, task.rules.index(rule)]
                 expected = by_part_of_speech(rule, parts, at, open_[at])
-                assert int(found.rows.spans[choice][0]) - 1 == expected, (rule, parts, at)
+                assert int(questions.rows.spans[choice][0]) - 1 == expected, (rule, parts, at)
                 checked += 1
     assert checked > 1000
 
@@ -177,37 +179,37 @@ def test_what_a_reaction_copies_is_found_by_its_context():
             for at in range(10)
         ]
         rows.append({"text": text, "links": links})
-    found = attnprobe.links("demo", rows)
-    assert found.data["baseline_rule"] == [SAME_CONTEXT]
-    assert found.data["baseline_offset"] == [None]
-    assert found["baseline"][0] > 0.7
+    table = attnprobe.links("demo", rows)
+    assert table.data["baseline_rule"] == [SAME_CONTEXT]
+    assert table.data["baseline_offset"] == [None]
+    assert table["baseline"][0] > 0.7
 
 
 def p_of_chance(random, task, sentences=60, heads=6, models=8):
     """Give the p of the best head of some models that look anywhere, against the best rule, on random
     links."""
-    said = []
+    annotations = []
     for _ in range(sentences):
         words = spans(random.integers(4, 12))
         number = len(words)
         ends = [(at, (at + random.integers(1, number)) % number) for at in range(number)]
-        said.append(TokenAnnotation(words, tuple(TokenLink(words[a], words[b], "x") for a, b in ends)))
-    one = build_uniform_block(16).layout.keys
+        annotations.append(TokenAnnotation(words, tuple(TokenLink(words[a], words[b], "x") for a, b in ends)))
+    features = build_uniform_block(16).layout.keys
     tokens = replace(
-        one,
+        features,
         **{
-            name.name: getattr(one, name.name).repeat(sentences, 1)
-            for name in fields(one)
+            name.name: getattr(features, name.name).repeat(sentences, 1)
+            for name in fields(features)
             if name.name != "mixed"
         },
     )
-    found = questions_of(Layout(tokens, tokens, annotations=tuple(said)), task)
-    rows, shape = found.rows, (len(found.rows), heads * models)
+    questions = questions_of(Layout(tokens, tokens, annotations=tuple(annotations)), task)
+    rows, shape = questions.rows, (len(questions.rows), heads * models)
     number = np.diff(rows.candidates, axis=1) - np.diff(rows.itself, axis=1)
     choice = rows.candidates[:, :1] + (random.random(shape) * number).astype(int)
     choice += choice >= rows.itself[:, :1]
     counting = QuestionIndex(
-        found, Batch({}, tokens, np.arange(sentences), SimpleNamespace(names=np.arange(sentences)))
+        questions, Batch({}, tokens, np.arange(sentences), SimpleNamespace(names=np.arange(sentences)))
     )
     tally = count_layers([(counting, choice)], shape[1], [range(shape[1])])
     condition = LinkCondition(ALL, task.forward, None, [0], [(ALL, task.forward)])

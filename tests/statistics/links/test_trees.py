@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gold import documents
+from gold import survey
 from scipy.stats import ttest_1samp, ttest_rel
 from transformers import AutoModel, AutoTokenizer
 from trees_by_definition import Counts, decoder_maps, tree_sentences, trees
@@ -18,14 +18,12 @@ from attnprobe.attention.kinds import number_layers
 from attnprobe.attention.layout import Layout
 from attnprobe.attention.tokens import TokenAnnotation, TokenFeatures, TokenLink, TokenSpan
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.run.options import CorpusOptions
-from attnprobe.run.progress import SilentProgress
 from attnprobe.statistics.trees import BY_HEAD, COUNTS, TREES
 from attnprobe.sums import documents as documents_module
 from attnprobe.sums.base import Measurement
 from attnprobe.sums.blocked import Blocked
 from attnprobe.sums.inference import adjust
-from attnprobe.survey.survey import CorpusRequest, TableRequest, TableRun, survey_corpora
+from attnprobe.survey.survey import TableRun
 from attnprobe.table.builder import Labels
 from attnprobe.table.table import HeadTable
 
@@ -39,23 +37,18 @@ COLUMNS = [
 ]
 
 
-def surveyed(checkpoint: Checkpoint, sentences: list, **options) -> TableRun:
-    corpus = CorpusRequest(documents(sentences), [TREES], CorpusOptions(**options))
-    facts = {"command": "syntax", "dataset": {"name": "gold"}}
-    (found,) = survey_corpora(
-        checkpoint, [TableRequest([corpus], "gold", facts, BY_HEAD)], progress=SilentProgress()
-    )
-    return found
+def surveyed(checkpoint: Checkpoint, sentences: list) -> TableRun:
+    return survey(checkpoint, sentences, [TREES], BY_HEAD)
 
 
 def eager(folder: Path | str):
     return AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
 
 
-def check(found: TableRun, by_hand: Counts) -> None:
+def check(run: TableRun, by_hand: Counts) -> None:
     """Compare counts bit by bit, and the table with the formulas."""
-    table = found.table
-    (counts,) = found.measurement.sums.values()
+    table = run.table
+    (counts,) = run.measurement.sums.values()
     assert list(table.data) == COLUMNS
     assert len(by_hand.gold) > 5
     _, layers, heads = by_hand.hits.shape
@@ -70,13 +63,13 @@ def check(found: TableRun, by_hand: Counts) -> None:
         for name, number in expected.items():
             assert counts.total[layer, head, AT[name]] == number.sum(), name
         assert table["n"][row] == len(by_hand.gold)
-        for name, over, asked in (
+        for name, over, number in (
             ("uuas", ours, by_hand.gold),
             ("gain", ours - by_hand.chain, by_hand.gold),
             ("uas", to_head, by_hand.words),
             ("uas_gain", to_head - best, by_hand.words),
         ):
-            assert table[name][row] == pytest.approx(over.sum() / asked.sum())
+            assert table[name][row] == pytest.approx(over.sum() / number.sum())
         held, gold = (counts.totals[:, layer, head, AT[name]] for name in ("held", "gold"))
         without = np.array(
             [np.delete(held, one).sum() / np.delete(gold, one).sum() for one in np.flatnonzero(gold)]
@@ -84,11 +77,11 @@ def check(found: TableRun, by_hand: Counts) -> None:
         pulls = np.square(without - table["uuas"][row]).sum()
         error = (pulls * (len(without) - 1) / len(without)) ** 0.5
         assert table["uuas_se"][row] == pytest.approx(error)
-        for name, over, asked in (
+        for name, over, number in (
             ("baseline", by_hand.chain, by_hand.gold),
             ("uas_baseline", best, by_hand.words),
         ):
-            assert table[name][row] == pytest.approx(over.sum() / asked.sum()), name
+            assert table[name][row] == pytest.approx(over.sum() / number.sum()), name
 
 
 @pytest.mark.parametrize("name", ["bert", "llama"])
@@ -111,11 +104,11 @@ def test_an_encoder_and_its_decoder(
     assert (table["n"] == np.where(kinds == "cross", 0, n)).all()
     expected = trees(eager(folder), AutoTokenizer.from_pretrained(folder), sentences, maps_of=decoder_maps)
     assert len(expected.gold) == n > 5
-    for name, found, asked in (
+    for name, right, number in (
         ("uuas", expected.hits, expected.gold),
         ("uas", expected.to_head, expected.words),
     ):
-        np.testing.assert_allclose(table[name][kinds == "decoder"], found.sum(0).ravel() / asked.sum())
+        np.testing.assert_allclose(table[name][kinds == "decoder"], right.sum(0).ravel() / number.sum())
     for name in COLUMNS[5:]:
         assert (np.isnan(table[name]) == (kinds == "cross")).all(), name
 
@@ -147,11 +140,11 @@ def map_of(edges: list[tuple[int, int]], words: int = 9) -> torch.Tensor:
     return p / p.sum(-1, keepdim=True)
 
 
-def find_block(maps: list[torch.Tensor], said: TokenAnnotation | None, **layout) -> AttentionBlock:
+def find_block(maps: list[torch.Tensor], annotation: TokenAnnotation | None, **layout) -> AttentionBlock:
     no = torch.zeros(1, maps[0].shape[1], dtype=torch.bool)
     ranks = torch.zeros_like(no, dtype=torch.long)
     tokens = TokenFeatures(no, no, no, ~no, no.float(), ~no, ranks, ranks)
-    layout = replace(Layout.of(tokens), annotations=(said,), **layout)
+    layout = replace(Layout.of(tokens), annotations=(annotation,), **layout)
     return AttentionBlock(torch.stack(maps)[None], layout)
 
 
@@ -175,7 +168,7 @@ def test_planted_trees():
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("annotation", "reason"),
     [
         (SENTENCE._replace(cut=True), "cut"),
         (annotated([], 9), "bare"),  # no tree
@@ -185,10 +178,10 @@ def test_planted_trees():
         (None, ""),
     ],
 )
-def test_sentences_that_ask_nothing(said: TokenAnnotation | None, reason: str):
-    block = find_block([map_of(GOLD_EDGES)], said)
+def test_sentences_that_ask_nothing(annotation: TokenAnnotation | None, reason: str):
+    block = find_block([map_of(GOLD_EDGES)], annotation)
     (row,) = count(block, *COUNTS)
-    counted = [float(name == reason) if said else np.nan for name in ("cut", "bare")]
+    counted = [float(name == reason) if annotation else np.nan for name in ("cut", "bare")]
     np.testing.assert_equal(row, [np.nan] * 8 + counted)
 
 

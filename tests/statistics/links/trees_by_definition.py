@@ -7,6 +7,7 @@ from itertools import pairwise
 import networkx
 import numpy as np
 import torch
+from gold import find_words
 from links_by_definition import eager_maps, words_by_tokens
 from scipy.sparse.csgraph import minimum_spanning_tree
 
@@ -14,11 +15,8 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 def tree_sentences(texts, seed=0):
     """Give (text, spans of words, links of a tree): every word but one depends on another, marks as punct."""
     draw = np.random.default_rng(seed)
-    found = []
-    for text in texts:
-        if not isinstance(text, str):
-            continue
-        spans = [match.span() for match in re.finditer(r"\w+|[^\w\s]+", text)]
+    sentences = []
+    for text, spans in find_words(texts):
         order = draw.permutation(len(spans)).tolist()
         links = []
         for number, word in enumerate(order[1:], start=1):
@@ -26,18 +24,18 @@ def tree_sentences(texts, seed=0):
             mark = not re.match(r"\w", text[spans[word][0]])
             label = str(draw.choice(["punct", "punct:end"] if mark else ["obj", "nsubj:pass", "punctual"]))
             links.append((word, head, label))
-        found.append((text, spans, links))
-    return found
+        sentences.append((text, spans, links))
+    return sentences
 
 
 def decoder_maps(model, ids):
     """Attention of a decoder beside an encoder, which reads the same one place later."""
     start = model.config.decoder_start_token_id
     with torch.no_grad():
-        found = model(
+        given = model(
             torch.tensor([ids]), decoder_input_ids=torch.tensor([[start, *ids[:-1]]]), output_attentions=True
         )
-    return torch.stack([one[0] for one in found.decoder_attentions]).double().numpy()
+    return torch.stack([one[0] for one in given.decoder_attentions]).double().numpy()
 
 
 @dataclass
@@ -90,13 +88,13 @@ def span(weight, root):
     small = weight[np.ix_(rest, rest)]
     small[here] = into[:, rest].max(0)
     small[:, here] = weight[np.ix_(rest, circle)].max(1)
-    found = span(small, rest.index(root))
+    small_heads = span(small, rest.index(root))
     whole = heads.copy()
-    for place, head in enumerate(found):
+    for place, head in enumerate(small_heads):
         if place not in {here, rest.index(root)}:
             of = rest[place]
             whole[of] = circle[weight[of, circle].argmax()] if head == here else rest[head]
-    entered = rest[found[here]]
+    entered = rest[small_heads[here]]
     whole[circle[into[:, entered].argmax()]] = entered
     return whole
 
@@ -123,17 +121,17 @@ def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps):
         special = encoded["special_tokens_mask"]
         offsets = [(0, 0) if s else o for s, o in zip(special, encoded["offset_mapping"], strict=True)]
         tokens = words_by_tokens(spans, offsets)
-        found = [
+        tokens_of_links = [
             (tokens[source], tokens[target], label.split(":")[0] == "punct")
             for source, target, label in links
             if tokens[source] and tokens[target] and tokens[source] != tokens[target]
         ]
-        words = {source for source, _, mark in found if not mark}
-        marks = {source for source, _, mark in found if mark} - words
+        words = {source for source, _, mark in tokens_of_links if not mark}
+        marks = {source for source, _, mark in tokens_of_links if mark} - words
         left = sorted(set(tokens) - marks - {()})
         gold = {
             frozenset((source, target))
-            for source, target, mark in found
+            for source, target, mark in tokens_of_links
             if not mark and {source, target} <= set(left)
         }
         if not gold:
@@ -145,7 +143,7 @@ def trees(model, tokenizer, sentences, longest=None, *, maps_of=eager_maps):
         weight = attention + attention.swapaxes(-1, -2)
         arcs = {
             (left.index(source), left.index(target))
-            for source, target, mark in found
+            for source, target, mark in tokens_of_links
             if not mark and {source, target} <= set(left)
         }
         graph = networkx.DiGraph((head, word) for word, head in arcs)

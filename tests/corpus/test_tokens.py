@@ -1,38 +1,35 @@
-"""Documents become framed sequences: nothing lost, nothing twice, nothing too long."""
+"""Documents become framed sequences: nothing is lost, doubled or too long, with a prompt or without."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import pairwise
 
 import pytest
 from tokenizers import Tokenizer as RawTokenizer
 from tokenizers import models, pre_tokenizers, processors
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from attnprobe.corpus import tokens as reading
-from attnprobe.corpus.document import Document
+from attnprobe.corpus.document import Annotation, Document, Link
+from attnprobe.corpus.links import find_words
 from attnprobe.corpus.tokenizer import Frame, tokenize
 from attnprobe.corpus.tokens import SequenceReader
 from attnprobe.errors import AttnprobeError
-
-Tokenizers = Callable[[str], PreTrainedTokenizerFast]
-Text = str | tuple[str, str]
 
 WORDS = "the dog ran to the water and the cat walked over the river , slow and late , under a blue house ."
 NAMES = ("bert", "bert-unframed", "roberta", "t5")
 
 
 @pytest.fixture(scope="session")
-def tokenizer(tiny: Callable[[str], tuple[PreTrainedModel, PreTrainedTokenizerFast]]) -> Tokenizers:
+def tokenizer(tiny):
     return lambda name: tiny(name)[1]
 
 
-def read(tokenizer: PreTrainedTokenizerFast, texts: Sequence[Text], length: int, **options: bool):
+def read(tokenizer, texts, length, **options):
     reader = SequenceReader(tokenizer, length, **options)
     documents = [Document(text) if isinstance(text, str) else Document(*text) for text in texts]
     return list(reader.read(documents)), reader
 
 
-def bare(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
+def bare(tokenizer, text):
     return tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
@@ -40,7 +37,7 @@ def bare(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
     ("bert", ["[CLS]"], ["[SEP]"]), ("roberta", ["<s>"], ["</s>"]), ("t5", [], ["</s>"]),
     ("bert-unframed", [], []),
 ])  # fmt: skip
-def test_frame(tokenizer: Tokenizers, name: str, before: list[str], after: list[str]):
+def test_frame(tokenizer, name, before, after):
     frame = Frame.of(tokenizer(name))
     names = tokenizer(name).convert_ids_to_tokens
     assert (names(list(frame.before)), names(list(frame.after))) == (before, after)
@@ -48,9 +45,7 @@ def test_frame(tokenizer: Tokenizers, name: str, before: list[str], after: list[
     assert frame.around([7, 8]) == [*frame.before, 7, 8, *frame.after]
 
 
-def make_tokenizer(
-    vocabulary: Sequence[str], template: str, unknown: str | None = None, bpe: bool = False
-) -> PreTrainedTokenizerFast:
+def make_tokenizer(vocabulary, template, unknown=None, bpe=False):
     """Make a tokenizer that knows these tokens alone and frames a text by the template."""
     ids = {token: place for place, token in enumerate(vocabulary)}
     raw = RawTokenizer(models.BPE(ids, []) if bpe else models.WordLevel(ids, unk_token=unknown or "none"))
@@ -78,9 +73,7 @@ CATS = ("[CLS]", "[SEP]", "the", "cat", "sat")
     (make_tokenizer(CATS, "[CLS] $A [SEP]", unknown="[CLS]"), "the dog sat"),
     (make_tokenizer(CATS, "[CLS] $A [SEP]", unknown="[SEP]"), "the dog sat"),
 ], ids=["drops letters", "two before", "no unknown token", "after alone", "first", "last"])  # fmt: skip
-def test_the_frame_of_a_tokenizer_that_does_not_know_the_usual_probe(
-    tokenizer: PreTrainedTokenizerFast, text: str
-):
+def test_the_frame_of_a_tokenizer_that_does_not_know_the_usual_probe(tokenizer, text):
     [sequence] = read(tokenizer, [text], 20)[0]
     assert sequence.ids == tokenizer(text)["input_ids"]
 
@@ -90,18 +83,16 @@ class Fake:
 
     all_special_ids = (0,)
 
-    def __len__(self) -> int:
+    def __len__(self):
         return 128
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids):
         return chr(ids[0])
 
-    def frame(self, ids: list[int]) -> list[int]:
+    def frame(self, ids):
         return [0, *ids, 0]
 
-    def __call__(
-        self, texts: str | list[str], *, add_special_tokens: bool = True, **_: Any
-    ) -> dict[str, Any]:
+    def __call__(self, texts, *, add_special_tokens=True, **_):
         if not isinstance(texts, str):
             return {
                 "input_ids": [
@@ -113,7 +104,7 @@ class Fake:
 
 
 def test_a_tokenizer_that_fails():
-    def fail(*_: Any, **__: Any):
+    def fail(*_, **__):
         raise RuntimeError("boom")
 
     with pytest.raises(AttnprobeError, match=r"The tokenizer fails on the texts: .*boom"):
@@ -121,7 +112,7 @@ def test_a_tokenizer_that_fails():
 
 
 class Interleaving(Fake):
-    def frame(self, ids: list[int]) -> list[int]:
+    def frame(self, ids):
         return [token for pair in ids for token in (pair, 0)]
 
 
@@ -133,7 +124,7 @@ def test_a_tokenizer_that_does_something_else_is_refused():
 class Doubling(Fake):
     """Frames long texts in another way."""
 
-    def frame(self, ids: list[int]) -> list[int]:
+    def frame(self, ids):
         return [0, *ids, 0] if len(ids) < 5 else [0, 0, *ids, 0]
 
 
@@ -149,7 +140,7 @@ class TestWindows:
     """A long document is cut into windows."""
 
     @pytest.mark.parametrize("room", [1, 7, 500])
-    def test_no_token_is_lost(self, tokenizer: Tokenizers, name: str, room: int):
+    def test_no_token_is_lost(self, tokenizer, name, room):
         frame, ids = Frame.of(tokenizer(name)), bare(tokenizer(name), WORDS)
         sequences, reader = read(tokenizer(name), [WORDS], room + len(frame))
         inside = []
@@ -168,14 +159,14 @@ class TestWindows:
         assert (reader.reading.documents, reader.reading.truncated, reader.reading.empty) == (1, 0, 0)
 
     @pytest.mark.parametrize("room", [7, 500])
-    def test_truncate_keeps_the_first_window(self, tokenizer: Tokenizers, name: str, room: int):
+    def test_truncate_keeps_the_first_window(self, tokenizer, name, room):
         frame, ids = Frame.of(tokenizer(name)), bare(tokenizer(name), WORDS)
         (sequence,), reader = read(tokenizer(name), [WORDS], room + len(frame), truncate=True)
         assert sequence.ids == frame.around(ids[:room])
         assert reader.reading.truncated == int(len(ids) > room)
         assert (reader.reading.cut, reader.reading.windows) == (0, 0)
 
-    def test_no_room_for_text(self, tokenizer: Tokenizers, name: str):
+    def test_no_room_for_text(self, tokenizer, name):
         special = len(Frame.of(tokenizer(name)))
         with pytest.raises(
             AttnprobeError, match=rf"{special} special tokens; give at least {special + 1}\.$"
@@ -190,7 +181,7 @@ class TestPairs:
 
     PAIR = ("is it late ?", "it is not late ; the parcel came by day")
 
-    def test_as_the_tokenizer_does(self, tokenizer: Tokenizers, name: str):
+    def test_as_the_tokenizer_does(self, tokenizer, name):
         (sequence,), reader = read(tokenizer(name), [self.PAIR], 100)
         encoded = tokenizer(name)(*self.PAIR, return_token_type_ids=True)
         assert sequence.ids == encoded["input_ids"]
@@ -199,7 +190,7 @@ class TestPairs:
         assert (reader.reading.documents, reader.reading.truncated) == (1, 0)
 
     @pytest.mark.parametrize("length", [6, 9, 12])
-    def test_too_long_is_truncated_longest_first(self, tokenizer: Tokenizers, name: str, length: int):
+    def test_too_long_is_truncated_longest_first(self, tokenizer, name, length):
         (sequence,), reader = read(tokenizer(name), [self.PAIR], length)
         assert len(sequence.ids) == length
         assert reader.reading.truncated == 1
@@ -207,7 +198,7 @@ class TestPairs:
         assert sequence.ids == expected["input_ids"]
 
 
-def test_reading_is_lazy(tokenizer: Tokenizers, monkeypatch: pytest.MonkeyPatch):
+def test_reading_is_lazy(tokenizer, monkeypatch):
     monkeypatch.setattr(reading, "CHUNK_DOCUMENTS", 2)
     taken = []
 
@@ -225,16 +216,71 @@ class TestSpelledOut:
     """Special tokens in a user's text become special tokens, as everywhere, and are counted."""
 
     @pytest.mark.parametrize(("name", "token"), [("bert", "[SEP]"), ("bert", "[MASK]"), ("roberta", "</s>")])
-    def test_counted(self, tokenizer: Tokenizers, name: str, token: str):
+    def test_counted(self, tokenizer, name, token):
         tiny = tokenizer(name)
         text = f"the dog {token} ran"
         (sequence,), reader = read(tiny, [text], 40)
         assert sequence.ids == tiny(text)["input_ids"]
         assert (reader.reading.spelled, reader.reading.spelled_token) == (1, token)
 
-    def test_in_pairs(self, tokenizer: Tokenizers):
+    def test_in_pairs(self, tokenizer):
         tiny = tokenizer("bert")
         for pair in (("the dog", "a [SEP] cat"), ("the [SEP] dog", "a cat")):
             (sequence,), reader = read(tiny, [pair], 40)
             assert sequence.ids == tiny(*pair)["input_ids"]
             assert reader.reading.spelled == 1
+
+
+LONG = "the river bank was slow , unlikely kindness of dogs ran — quickly by the house"
+SPANS = find_words(LONG)
+LINKS = tuple(Link(one, other, "next") for one, other in pairwise(SPANS))
+
+
+@pytest.fixture(params=["bert", "roberta", "t5"])
+def fast(request, tiny):
+    return tiny(request.param)[1]
+
+
+def spell(fast, sequence, spans):
+    return [fast.decode(sequence.ids[one.start : one.stop]).strip() for one in spans]
+
+
+def spell_links(fast, sequence):
+    ends = [(link.source, link.target) for link in sequence.annotation.links]
+    return [tuple(spell(fast, sequence, pair)) for pair in ends]
+
+
+@pytest.mark.parametrize("prompt", ["the red house by ", "stop:"])
+class TestPrompts:
+    def test_words_and_links(self, fast, prompt):
+        document = Document(LONG, annotation=Annotation(SPANS, LINKS))
+        (plain,) = SequenceReader(fast, 100).read([document])
+        (prompted,) = SequenceReader(fast, 100, prompts={"": prompt}).read([document])
+        assert prompted.ids == fast(prompt + LONG)["input_ids"]
+        assert prompted.name == plain.name  # of the text, whatever stands before it
+        expected, spelled = (spell(fast, one, one.annotation.words) for one in (plain, prompted))
+        assert spelled[1:] == expected[1:]  # the first may be one token with the end of the prompt
+        assert len(spelled) == len(SPANS)
+        assert spell_links(fast, prompted)[1:] == spell_links(fast, plain)[1:]
+
+    def test_windows(self, fast, prompt):
+        room = 3
+        bare = fast(prompt, add_special_tokens=False)["input_ids"]
+        framed = len(fast("a")["input_ids"]) - len(fast("a", add_special_tokens=False)["input_ids"])
+        reader = SequenceReader(fast, len(bare) + framed + room, prompts={"": prompt})
+        sequences = list(reader.read([Document(LONG, annotation=Annotation(SPANS, LINKS))]))
+        before = len(reader.frame.before)
+        whole = fast(prompt + LONG, add_special_tokens=False)["input_ids"]
+        same = sum(1 for one, other in zip(whole, bare, strict=False) if one == other)
+        assert all(one.ids[before : before + same] == whole[:same] for one in sequences)
+        texts = [one.ids[before + same : len(one.ids) - len(reader.frame.after)] for one in sequences]
+        assert [token for text in texts for token in text] == whole[same:]
+        words = [word for one in sequences for word in spell(fast, one, one.annotation.words)]
+        assert set(words) <= {fast.decode(fast.encode(word, add_special_tokens=False)).strip()
+                              for word in LONG.split()}  # fmt: skip
+        assert len(words) > 3
+        (first,) = SequenceReader(fast, reader.max_length, truncate=True, prompts={"": prompt}).read(
+            [Document(LONG)]
+        )
+        cut = fast(prompt + LONG, truncation=True, max_length=reader.max_length)["input_ids"]
+        assert first.ids == sequences[0].ids == cut

@@ -1,16 +1,13 @@
 """What takes the place of what heads give, against hooks on the output projections, written by hand."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
+from torch import Tensor
+from transformers import AutoConfig, AutoModel
 
 from attnprobe.model.check.dry_run import inspect
 from attnprobe.model.check.gates import check_replacements
@@ -23,10 +20,6 @@ from attnprobe.model.reading.replay import BatchReplay
 from attnprobe.model.reading.ways import Way
 from attnprobe.model.removing import remove_heads
 
-Built = tuple[PreTrainedModel, PreTrainedTokenizerFast]
-Tiny = Callable[[str], Built]
-Hook = Callable[[int, Tensor], Tensor]
-
 #: The modules that read what the heads of a layer give, side by side.
 READERS = re.compile(r"(attention\.output\.dense|SelfAttention\.o|EncDecAttention\.o|attn\.c_proj)$")
 #: By the way to their attention.
@@ -34,7 +27,7 @@ ROUTED = ("bert", "gpt2", "t5", "one head")
 TAPPED = ("deberta-v2",)
 
 
-def build(name: str, tiny: Tiny) -> tuple[Any, dict[str, Tensor], int]:
+def build(name, tiny):
     """Build a model, what it is given, and how many heads its layers have."""
     if name == "one head":
         torch.manual_seed(4)
@@ -52,16 +45,16 @@ def build(name: str, tiny: Tiny) -> tuple[Any, dict[str, Tensor], int]:
     return model, given, 4
 
 
-def readers_of(model: nn.Module) -> list[nn.Module]:
+def readers_of(model):
     return [module for name, module in model.named_modules() if READERS.search(name)]
 
 
 @contextmanager
-def hooked(model: nn.Module, heads: int, hook: Hook) -> Iterator[None]:
+def hooked(model, heads, hook):
     """Change what projections read, (batch, query, head, width), by hand; layers count in their order."""
     removes, calls = [], []
 
-    def enter(_: nn.Module, arguments: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def enter(_, arguments):
         layer = len(calls)
         calls.append(layer)
         read = arguments[0]
@@ -75,25 +68,23 @@ def hooked(model: nn.Module, heads: int, hook: Hook) -> Iterator[None]:
             removed.remove()
 
 
-def outputs_by_hand(model: Any, given: Mapping[str, Tensor], heads: int) -> dict[int, Tensor]:
-    found: dict[int, Tensor] = {}
+def outputs_by_hand(model, given, heads):
+    outputs: dict[int, Tensor] = {}
 
-    def keep(layer: int, read: Tensor) -> Tensor:
-        found[layer] = read
+    def keep(layer, read):
+        outputs[layer] = read
         return read
 
     with hooked(model, heads, keep):
         model(**given)
-    return found
+    return outputs
 
 
-def close(found: Tensor, expected: Tensor) -> bool:
-    return float((found - expected).abs().max()) <= 1e-6 * max(1.0, float(expected.abs().max()))
+def close(values, expected):
+    return float((values - expected).abs().max()) <= 1e-6 * max(1.0, float(expected.abs().max()))
 
 
-def drawn(
-    outputs: Mapping[int, Tensor], heads: int, seed: int
-) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+def drawn(outputs, heads, seed):
     """Draw gates for every example, and what takes the place: for each example and query, or for all."""
     draw = torch.Generator().manual_seed(seed)
     rows = {k: torch.rand(len(o), heads, generator=draw) for k, o in outputs.items()}
@@ -104,36 +95,36 @@ def drawn(
     return rows, places
 
 
-def way_of(name: str) -> Way:
+def way_of(name):
     return Way.TAP if name in TAPPED else Way.REGISTRY
 
 
 @pytest.mark.parametrize("name", ROUTED + TAPPED)
 class TestAgainstHooks:
-    def test_outputs(self, tiny: Tiny, name: str):
+    def test_outputs(self, tiny, name):
         model, given, heads = build(name, tiny)
         expected = outputs_by_hand(model, given, heads)
         assert len(expected) == len(readers_of(model)) > 1
         with gate_attention(model, way_of(name)) as gates:
             rows, places = drawn(expected, heads, 3)
-            with gates.record_outputs() as found:
+            with gates.record_outputs() as recorded:
                 model(**given)
-            assert found.keys() == expected.keys()
-            assert all(close(found[layer], expected[layer]) for layer in expected)
+            assert recorded.keys() == expected.keys()
+            assert all(close(recorded[layer], expected[layer]) for layer in expected)
             assert not gates.recording
             # What is kept has not passed the gates of its own layer.
             gates.rows, gates.replacements = {0: rows[0]}, {0: places[0]}
-            with gates.record_outputs() as found:
+            with gates.record_outputs() as recorded:
                 model(**given)
-            assert close(found[0], expected[0])
-            assert not close(found[1], expected[1])
+            assert close(recorded[0], expected[0])
+            assert not close(recorded[1], expected[1])
 
-    def test_replaced(self, tiny: Tiny, name: str):
+    def test_replaced(self, tiny, name):
         model, given, heads = build(name, tiny)
         untouched, outputs = model(**given)[0], outputs_by_hand(model, given, heads)
         rows, places = drawn(outputs, heads, 5)
 
-        def replace(layer: int, read: Tensor) -> Tensor:
+        def replace(layer, read):
             gate = rows[layer][:, None, :, None]
             return gate * read + (1 - gate) * places[layer]
 
@@ -157,7 +148,7 @@ class TestAgainstHooks:
 
 
 @pytest.mark.parametrize("name", ROUTED)
-def test_resumed_equals_whole(tiny: Tiny, name: str):
+def test_resumed_equals_whole(tiny, name):
     model, given, heads = build(name, tiny)
     with gate_attention(model) as gates, torch.inference_mode():
         model(**given)
@@ -185,7 +176,7 @@ def test_resumed_equals_whole(tiny: Tiny, name: str):
                 assert close(model(**given)[0], taken)
 
 
-def test_physically_pruned_heads(tiny: Tiny, tmp_path: Path):
+def test_physically_pruned_heads(tiny, tmp_path):
     """The dry run's numbers of heads fit: a head's own output in its place changes nothing."""
     keep = np.ones((3, 4), bool)
     keep[1, 2] = keep[0, 0] = False
@@ -209,26 +200,26 @@ def test_physically_pruned_heads(tiny: Tiny, tmp_path: Path):
 class TestCheck:
     """The check before replacements are believed fails where they fail."""
 
-    def test_outputs_that_are_not_taken(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
-        found = Checkpoint("bert", *tiny("bert"))
-        architecture = inspect(found)
+    def test_outputs_that_are_not_taken(self, tiny, monkeypatch):
+        checkpoint = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(checkpoint)
         monkeypatch.setattr(
             "attnprobe.model.reading.gates.Gates.pass_output", lambda _, layer, output: output
         )
         with pytest.raises(
             UnsupportedModelError, match="what takes the place of its heads' output changes not"
         ):
-            check_replacements(found, architecture)
+            check_replacements(checkpoint, architecture)
 
-    def test_outputs_that_are_others(self, tiny: Tiny, monkeypatch: pytest.MonkeyPatch):
-        found = Checkpoint("bert", *tiny("bert"))
-        architecture = inspect(found)
+    def test_outputs_that_are_others(self, tiny, monkeypatch):
+        checkpoint = Checkpoint("bert", *tiny("bert"))
+        architecture = inspect(checkpoint)
         right = Gates.pass_output
 
-        def reverse(gates: Gates, layer: int, output: Tensor) -> Tensor:
-            found = right(gates, layer, output)
-            return found.flip(1) if gates.replacements else found
+        def reverse(gates, layer, output):
+            passed = right(gates, layer, output)
+            return passed.flip(1) if gates.replacements else passed
 
         monkeypatch.setattr(Gates, "pass_output", reverse)
         with pytest.raises(UnsupportedModelError, match="with its own output in their place, they differ"):
-            check_replacements(found, architecture)
+            check_replacements(checkpoint, architecture)
