@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModel
 import attnprobe
 from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.dry_run import inspect
-from attnprobe.model.checkpoint import Checkpoint, resolve_window
+from attnprobe.model.checkpoint import Checkpoint, resolve_max_length
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.locate import LoadOptions
 from attnprobe.model.quirks import REFUSED
@@ -233,10 +233,11 @@ class TestWindow:
     @pytest.mark.parametrize(("name", "longest"), [("bert", 184), ("roberta", 184), ("t5", None)])
     def test_longest(self, checkpoint, name, longest):
         assert checkpoint(name).longest == longest
-        assert resolve_window(None, checkpoint(name)) == (longest or 512)
+        assert resolve_max_length(None, checkpoint(name)) == (longest or 512)
 
     def test_more_than_the_model_takes(self, checkpoint):
-        assert resolve_window(184, checkpoint("bert")) == 184
+        assert resolve_max_length(184, checkpoint("bert")) == 184
         refuses(
-            lambda: resolve_window(185, checkpoint("bert")), "--max-length 185 is more than the 184 tokens"
+            lambda: resolve_max_length(185, checkpoint("bert")),
+            "--max-length 185 is more than the 184 tokens",
         )
