@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from attnprobe.corpus.document import Label
+    from attnprobe.corpus.source import GivenTexts
     from attnprobe.corpus.tokenizer import Tokenizer
     from attnprobe.run.progress import Progress
-    from attnprobe.session.texts import Texts
 
     Format = str
     Metric = str
@@ -47,7 +47,7 @@ ModelArgument = Annotated[
     ),
 ]
 TextsArgument = Annotated[
-    "Texts",
+    "GivenTexts",
     data_option(
         "A file (txt, csv, jsonl, parquet, ...), a folder, a hub dataset, or - for standard input. "
         "Default: built-in sentences.",
@@ -58,7 +58,7 @@ TextsArgument = Annotated[
     ),
 ]
 GoldArgument = Annotated[
-    "Texts",
+    "GivenTexts",
     data_option(
         "A file of gold links, or - for standard input; repeat for several. Default: built-in examples.",
         metavar="FILE",

@@ -25,11 +25,10 @@ class Norm(Objective):
     """Norm: how long the pooled state is."""
 
     name = "norm"
-    explains = "the length"
 
     def answer(self, batch, untouched=None):
         norm = embed(self.checkpoint, batch).norm(dim=-1)
-        return Answer(norm, {"length": norm}, margin=lambda: norm)
+        return Answer(norm, {"length": norm})
 '''
 METRIC = '''
 
@@ -143,6 +142,8 @@ def test_ten_changes(package_copy: tuple[Path, Callable[..., str]]):
     norm = run("ablate", "demo", "--limit", "4", "--objective", "norm", "-q").splitlines()[1].split(",")
     assert norm[2:4] == ["norm", "length"]
     assert float(norm[8]) > 0
+    words = ["importance", "demo", "--limit", "4", "--objective", "norm", "--method", "lrp", "-q"]
+    assert "norm has no margin to explain" in run(*words, code=2)
     words = ["ablate", "demo", "-d", "data.tsv", "--objective", "classification", "--force-head", "-q"]
     assert run(*words, "--metric", "balanced").splitlines()[1].split(",")[3] == "balanced"
 

@@ -176,7 +176,7 @@ def _write(table: "HeadTable", format: str, given: Given) -> None:
         raise AttnprobeError(f"{str(error).rstrip('.')}; the table is {where}.") from error
     for path in written:
         _print_written(path, given)
-    stopping.outcome = f"{written[0] if written else 'the table'} was written"
+    stopping.outcome = clean(f"{written[0] if written else 'the table'} was written")
     if written or (format != "table" and not FORMATS[format].holds_notes):  # a terminal has shown them
         _print_notes(table, given)
 
@@ -186,11 +186,11 @@ def _print_notes(table: "HeadTable", given: Given) -> None:
         from attnprobe.reports.findings import state_effects
 
         for note in [*state_effects(table), *table.notes]:
-            print(f"attnprobe: {note}", file=sys.stderr)
+            print(f"attnprobe: {clean(note)}", file=sys.stderr)
 
 
 def _print_written(path: Path, given: Given) -> None:
-    stopping.outcome = f"{path} was written"
+    stopping.outcome = clean(f"{path} was written")
     if not given["quiet"]:
         here = Path.cwd()
         name = path.relative_to(here) if path.is_relative_to(here) else path

@@ -7,6 +7,7 @@ from typing import Any, cast
 from torch import nn
 
 from attnprobe.commands.census import census
+from attnprobe.corpus.source import GivenTexts
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
 from attnprobe.findings.dynamics import check_alike, split_steps, stack_steps, summarise_step
@@ -14,7 +15,7 @@ from attnprobe.model.borrowing import StepCallback
 from attnprobe.run.options import record_versions
 from attnprobe.run.process_group import Ranks
 from attnprobe.session.session import describe_call
-from attnprobe.session.texts import Texts, check_standard_input, replay
+from attnprobe.session.texts import check_standard_input, replay
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.table.destination import check_file
 from attnprobe.table.table import HeadTable
@@ -54,7 +55,7 @@ class HeadCallback(StepCallback):
 
     def __init__(
         self,
-        texts: Texts = None,
+        texts: GivenTexts = None,
         *,
         every: int = 500,
         statistics: Sequence[str | Statistic] | None = None,

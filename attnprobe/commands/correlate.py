@@ -19,8 +19,8 @@ from attnprobe.table.table import HeadTable
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from attnprobe.corpus.source import GivenTexts
     from attnprobe.findings.sides import PairedSides, TableSide
-    from attnprobe.session.texts import Texts
     from attnprobe.statistics.statistic import Statistic
 
 #: How many heads that disagree a terminal shows.
@@ -30,7 +30,7 @@ _SHOWN = 10
 @command(TableOutput)
 def correlate(
     in_domain: Annotated[
-        "HeadTable | Texts",
+        "HeadTable | GivenTexts",
         Option(
             "A table from importance or ablate; with MODEL, data.",
             metavar="TABLE|DATA",
@@ -38,7 +38,7 @@ def correlate(
         ),
     ] = None,
     out_domain: Annotated[
-        "HeadTable | Texts",
+        "HeadTable | GivenTexts",
         Option("The same for the other side.", metavar="TABLE|DATA", reads="side"),
     ] = None,
     model: Annotated[

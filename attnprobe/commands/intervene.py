@@ -29,7 +29,7 @@ from attnprobe.session.texts import check_standard_input, open_pairs
 from attnprobe.table.destination import check_outside
 
 if TYPE_CHECKING:
-    from attnprobe.session.texts import Texts
+    from attnprobe.corpus.source import GivenTexts
     from attnprobe.table.table import HeadTable
 
 Correction = Annotated[Literal["holm", "bh"], Option("holm, or bh (Benjamini and Hochberg).")]
@@ -183,7 +183,7 @@ def interact(
 def patch(
     model: ModelArgument,
     pairs: Annotated[
-        "Texts",
+        "GivenTexts",
         data_option(
             "A table with columns clean, corrupted, answer and optionally other, or BLiMP's sentence_good "
             "and sentence_bad; or - for standard input. Default: built-in pairs.",
@@ -270,7 +270,7 @@ def prune(
         int | None, Option("Number of random orders. Default: 19; 0 with --margin.", low=0, hidden=True)
     ] = None,
     rank_texts: Annotated[
-        "Texts",
+        "GivenTexts",
         Option(
             "Data to rank heads on. Default: one half of the data; the other is scored.",
             name="rank_data",

@@ -31,8 +31,8 @@ from attnprobe.table.naming import join_names
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+    from attnprobe.corpus.source import GivenTexts
     from attnprobe.reports.report.page import Report
-    from attnprobe.session.texts import Texts
 
 #: What every report has unless somebody picks.
 _USUAL = ("census", "roles", "sentences", "distance")
@@ -79,7 +79,7 @@ def report(
         ),
     ] = None,
     out_domain: Annotated[
-        "Texts",
+        "GivenTexts",
         text_option("Other data: test whether the same heads matter there.", metavar="DATA", reads="data"),
     ] = None,
     from_tables: Annotated[

@@ -27,7 +27,7 @@ from attnprobe.table.naming import ROLE_MARKS, THRESHOLDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from attnprobe.session.texts import Texts
+    from attnprobe.corpus.source import GivenTexts
     from attnprobe.table.table import HeadTable
 
 #: An option for a file with gold links, or several.
@@ -38,10 +38,10 @@ class RoleGold(TypedDict, total=False):
     """Which files with gold links heads can have roles by, and from where on they have one."""
 
     treebank: Annotated[
-        "Texts", _gold_option("Dependencies in CoNLL-U. Default, without -d: built-in sentences.")
+        "GivenTexts", _gold_option("Dependencies in CoNLL-U. Default, without -d: built-in sentences.")
     ]
-    coreference: Annotated["Texts", _gold_option("Coreference: CorefUD or GAP.")]
-    links: Annotated["Texts", _gold_option("Links of your own, in the format of the command links.")]
+    coreference: Annotated["GivenTexts", _gold_option("Coreference: CorefUD or GAP.")]
+    links: Annotated["GivenTexts", _gold_option("Links of your own, in the format of the command links.")]
     links_name: Annotated[str | None, text_option("Name of roles by --links.", flags=("--name",))]
     thresholds: Annotated[
         "Mapping[str, float] | str | None",

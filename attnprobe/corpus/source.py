@@ -1,7 +1,8 @@
 """Sources of documents as users name them; ``attnprobe.corpus.open`` opens them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import DataError
@@ -78,3 +79,9 @@ class OpenSource:
     name: str  # for the column ``dataset``
     described: dict[str, Any]  # for the record
     kind: str = "text"  # or "image", "sound", or "image+text" where both are read together
+
+
+#: What functions take: texts one by one or as a column, the path of a file or of a folder of images or
+#: sound, the id of a hub dataset, a ``Source``, one that is open already, or a table of which a column is
+#: named. None is the sentences that ship with attnprobe.
+GivenTexts = Iterable[Any] | str | Path | Source | OpenSource | None

@@ -1,4 +1,4 @@
-"""One HTML file that holds all it needs, with a policy that lets nothing else in; and reading it back."""
+"""One HTML file that holds all it needs, with a policy that lets nothing else in."""
 
 import base64
 import hashlib

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from attnprobe.errors import AttnprobeError, shorten
 from attnprobe.files import reason
+from attnprobe.table.cells import clean
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -140,7 +141,7 @@ class TerminalProgress:
     def say(self, sentence: str) -> None:
         if self._quiet:
             return
-        sentence = shorten(sentence)
+        sentence = clean(shorten(sentence))  # names of files and of groups are in it
         if self._shown is not None:
             self._shown.console.print(f"attnprobe: {sentence}", markup=False, highlight=False)
         else:

@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from attnprobe.corpus.source import EMBEDDED, STDIN, OpenSource
+from attnprobe.corpus.source import EMBEDDED, STDIN, GivenTexts, OpenSource
 from attnprobe.errors import UsageError
-from attnprobe.session.texts import Texts, check_standard_input, open_texts
+from attnprobe.session.texts import check_standard_input, open_texts
 
 
 def open_aligned(
-    texts: Texts,
+    texts: GivenTexts,
     alignments: "str | Path | Iterable[str]",
     targets: "str | Path | Sequence[str] | None",
     options: Mapping[str, Any],

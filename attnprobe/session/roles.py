@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.links import filter_links
-from attnprobe.corpus.source import OpenSource
+from attnprobe.corpus.source import GivenTexts, OpenSource
 from attnprobe.errors import UsageError
 from attnprobe.session.session import Call, describe_call, read_first
-from attnprobe.session.texts import NO_LINKS, Texts, open_gold, open_texts
+from attnprobe.session.texts import NO_LINKS, open_gold, open_texts
 from attnprobe.table.naming import MIXED, THRESHOLDS, find_role_kind
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ LENGTH, SEQUENCES = 50, 32
 _LONGEST_NAME, _PARTING = 30, ":;"
 
 
-def list_gold(options: Mapping[str, Any]) -> dict[str, Texts]:
+def list_gold(options: Mapping[str, Any]) -> dict[str, GivenTexts]:
     return {kind: options[kind] for kind in NO_LINKS if options.get(kind) is not None}
 
 
-def open_sources(texts: Texts, options: Mapping[str, Any]) -> dict[str, OpenSource]:
+def open_sources(texts: GivenTexts, options: Mapping[str, Any]) -> dict[str, OpenSource]:
     """Open the texts and the files with gold links; the census is of the first of them."""
     sources: dict[str, OpenSource] = {}
     files = list_gold(options)

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.media import BOTH
-from attnprobe.corpus.source import OpenSource, Order
+from attnprobe.corpus.source import GivenTexts, OpenSource, Order
 from attnprobe.errors import AttnprobeWarning, UsageError
 from attnprobe.options import DEFAULTS
 from attnprobe.reports.streams import TerminalProgress
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.process_group import Ranks
 from attnprobe.run.progress import PartProgress, Progress, SilentProgress, WarningProgress
-from attnprobe.session.texts import Texts, open_texts
+from attnprobe.session.texts import open_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -245,14 +245,16 @@ def check_labels(source: OpenSource, task: "TaskOptions") -> OpenSource:
     return replace(source, documents=documents)
 
 
-def open_labelled(texts: Texts, labels: Any, task: "TaskOptions", options: Mapping[str, Any]) -> OpenSource:
+def open_labelled(
+    texts: GivenTexts, labels: Any, task: "TaskOptions", options: Mapping[str, Any]
+) -> OpenSource:
     """Open texts with their labels, and refuse a task that needs some where there are none."""
     return check_labels(open_texts(texts, options, labels, find_labels=True), task)
 
 
 @contextmanager
 def open_task(
-    command: str, model: Any, texts: Texts, labels: Any, options: Mapping[str, Any]
+    command: str, model: Any, texts: GivenTexts, labels: Any, options: Mapping[str, Any]
 ) -> Iterator["TaskSession"]:
     """Open a call of a command on causes: its task, and its texts with their labels."""
     with open_call(options, model) as call:

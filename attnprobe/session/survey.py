@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from attnprobe.corpus.media import BOTH
-from attnprobe.corpus.source import OpenSource
+from attnprobe.corpus.source import GivenTexts, OpenSource
 from attnprobe.errors import UsageError
 from attnprobe.session.session import Call, describe_call, open_call, parse_layers, read_first
-from attnprobe.session.texts import Texts, check_standard_input, open_texts
+from attnprobe.session.texts import check_standard_input, open_texts
 
 if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
@@ -66,7 +66,7 @@ class TextSurvey:
 def open_survey(
     name: str,
     model: Any,
-    texts: Texts,
+    texts: GivenTexts,
     options: Mapping[str, Any],
     open_source: Callable[[], OpenSource] | None = None,
 ) -> Iterator[TextSurvey]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnprobe.corpus.source import EMBEDDED, FILE, STDIN, OpenSource, Source
+from attnprobe.corpus.source import EMBEDDED, FILE, STDIN, GivenTexts, OpenSource, Source
 from attnprobe.errors import UsageError
 from attnprobe.run.process_group import Ranks
 from attnprobe.tasks import OBJECTIVES, RELATIONS
@@ -14,11 +14,6 @@ from attnprobe.tasks import OBJECTIVES, RELATIONS
 if TYPE_CHECKING:
     from attnprobe.corpus.document import Document
     from attnprobe.run.options import CorpusOptions
-
-#: What functions take: texts one by one or as a column, the path of a file or of a folder of images or
-#: sound, the id of a hub dataset, a ``Source``, one that is open already, or a table of which a column is
-#: named. None is the sentences that ship with attnprobe.
-Texts = Iterable[Any] | str | Path | Source | OpenSource | None
 
 #: Fields of a source, and the keywords that say them.
 _KEYWORDS = {
@@ -40,7 +35,7 @@ NO_LINKS = {
 
 
 def open_texts(
-    texts: Texts,
+    texts: GivenTexts,
     options: Mapping[str, Any],
     labels: Iterable[Any] | None = None,
     *,

@@ -185,9 +185,16 @@ def write_by_hand(model: torch.nn.Module, ids: Tensor) -> None:
             (entropy((p[:, a] + p[:, b]) / 2) - (each[:, a] + each[:, b]) / 2).mean()
 
 
-def paired_ratios(bare: Callable[[], object], other: Callable[[], object], repetitions: int) -> list[float]:
-    """Run both in turns and compare neighbours, so that a slow spell of the machine hits both."""
-    bare(), other()  # compile, load, fill caches
+def paired_ratios(
+    bare: Callable[[], object], other: Callable[[], object], repetitions: int, *, warm: bool = False
+) -> list[float]:
+    """Run both in turns and compare neighbours, so that a slow spell of the machine hits both.
+
+    Both run once before that, to compile, load, and fill caches; ``other`` does not if it is ``warm``.
+    """
+    bare()
+    if not warm:
+        other()
     ratios, before = [], _seconds(bare)
     for _ in range(repetitions):
         spent, after = _seconds(other), _seconds(bare)

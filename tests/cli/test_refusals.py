@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,16 @@ def test_bytes_that_are_no_utf8(invoke, saved, tmp_path, monkeypatch, words, say
     assert (code, out, error.count("\n")) == (2, "", 1)
     assert says in error
     assert "codec" not in error
+
+
+def test_a_name_steers_no_terminal(invoke, tmp_path, monkeypatch):
+    """Neither in an error nor in a remark."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{"text": "the dog", "genre": genre} for genre in ("a", "b", None)]
+    Path("\x1b[31mred.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    words = ["entropy", "demo", "-d", "\x1b[31mred.jsonl", "--by-group"]
+    assert "attnprobe: red.jsonl has no column 'kind'" in invoke(*words, "kind")[2]
+    assert "attnprobe: Texts of red.jsonl without 'genre' are left out: 1." in invoke(*words, "genre")[2]
 
 
 @pytest.mark.parametrize(("size", "rank"), [("", "0"), ("two", "0"), ("2", "-1")])

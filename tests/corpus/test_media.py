@@ -78,6 +78,7 @@ class TestImages:
         assert "a.png is damaged" in sentence(read_image, path)
         assert "a.png is damaged" in sentence(read_image_size, path)
 
+    @pytest.mark.filterwarnings("default")  # Pillow warns of the smaller one, which is to be an error anyway
     @pytest.mark.parametrize("side", [10_000, 60_000])
     def test_larger_than_any_honest_one(self, tmp_path, side):
         """A few bytes that claim to be gigabytes: told before anything is unpacked."""
@@ -318,6 +319,12 @@ def test_refused(cell, says, tmp_path):
     path = write_lines(tmp_path, [cell], ["a"], "shown")
     with pytest.raises(AttnprobeError, match=says):
         [document.image.read() for document in read_pairs(path, image_column="shown") if document.image]
+
+
+def test_a_file_larger_than_any_image_is_not_read(pairs, monkeypatch):
+    monkeypatch.setattr("attnprobe.corpus.media._LARGEST", 99)
+    with pytest.raises(AttnprobeError, match="has more than"):
+        Picture("row 1", pairs[0][0]).read()
 
 
 def test_a_program_ends_in_one_sentence():

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 from scipy.stats import entropy
 from torch import Tensor
 
-from attnprobe.kernels.rows import LazySummary, RowSummary, log2, summarise_rows
+from attnprobe.kernels.rows import (
+    WORTH_SHARING,
+    LazySummary,
+    RowSummary,
+    log2,
+    run_over_rows,
+    summarise_rows,
+)
 
 NATS = 1e-6
 SHARE = 1e-6
@@ -52,6 +59,18 @@ def agrees(summary: RowSummary | LazySummary, p: Tensor, offset: int):
 
 def test_compiled_loop(rows: Tensor):
     agrees(summarise_rows(rows, features(rows), last_offset(rows)), rows, last_offset(rows))
+
+
+def test_each_row_falls_to_one_thread(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    times = np.zeros(7 * WORTH_SHARING, np.int64)
+
+    def loop(start: int, stop: int, out: np.ndarray) -> None:
+        assert 0 < stop - start < len(out)
+        out[start:stop] += 1
+
+    run_over_rows(loop, len(times), out=(times,))
+    assert (times == 1).all()
 
 
 def test_torch_path(rows: Tensor):

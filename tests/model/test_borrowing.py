@@ -10,6 +10,8 @@ import torch
 from transformers import BertForSequenceClassification
 
 import attnprobe
+from attnprobe.model.borrowing import borrow
+from attnprobe.model.load import load_checkpoint
 
 TEXTS = ["the river bank was slow", "a bird ran over the red house", "stone", "the dog and the cat"]
 LABELS = [0, 1, 0, 1]
@@ -77,9 +79,19 @@ class TestTraining:
         np.testing.assert_array_equal(values, expected)
 
 
-def test_random_numbers_of_a_named_model():
+def test_random_numbers_that_are_drawn_meanwhile(tiny):
+    """No measurement draws of torch today, but models of others may."""
+    before = torch.get_rng_state()
+    with borrow([tiny("bert")[0]]):
+        torch.rand(3)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_random_numbers_of_a_named_model(saved):
     torch.manual_seed(3)
     before = torch.get_rng_state()
+    load_checkpoint(str(saved("bert")))
+    assert torch.equal(torch.get_rng_state(), before)
     attnprobe.importance("demo", TEXTS[:2])
     assert torch.equal(torch.get_rng_state(), before)
 

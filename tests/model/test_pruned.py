@@ -320,6 +320,11 @@ def pickle_weights(folder):
     (folder / "model.safetensors").unlink()
 
 
+def bring_code(folder):
+    edit(folder / "config.json", model_type="evil", auto_map={"AutoConfig": "evil.Evil"})
+    (folder / "evil.py").write_text("raise SystemExit('code of the folder ran')")
+
+
 class TestHostile:
     """Files that are not what they say."""
 
@@ -354,6 +359,7 @@ class TestHostile:
             (lambda f: edit(f / "config.json", architectures=["AutoModel"]), "config.json"),
             (lambda f: edit(f / "config.json", architectures=[3]), "config.json"),
             (pickle_weights, "no file named model.safetensors"),
+            (bring_code, "can't be loaded"),
             (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "is damaged"),
             (change_weights(lambda w: w.pop("classifier.weight")), "classifier.weight is not there"),
             (change_weights(lambda w: w.update(extra=torch.zeros(2))), "extra is not there, or has no place"),

@@ -4,12 +4,14 @@ import base64
 import hashlib
 import json
 import re
+from xml.etree import ElementTree
 
 import pytest
 
 from attnprobe.reports.page import (
     enclose,
     encode_json,
+    frame_page,
     render_chart_page,
 )
 
@@ -45,6 +47,13 @@ def test_every_script_and_style_of_the_page_is_in_its_policy_and_no_other():
     assert len(scripts) == 2
     assert len(styles) == 2
     assert page.lower().count("<script") == 3  # and the data
+    assert "<title>&lt;b&gt;&amp; &lt;/script&gt;</title>" in page
+
+
+def test_a_frame_has_no_origin_and_ends_where_it_should():
+    frame = ElementTree.fromstring(frame_page("<script>'\"</script></iframe>", "<b>", 9))
+    assert set(frame.get("sandbox").split()) == {"allow-scripts", "allow-downloads"}
+    assert (frame.get("srcdoc"), frame.get("title")) == ("<script>'\"</script></iframe>", "<b>")
 
 
 @pytest.mark.parametrize("script", ["</script>", "a </SCRIPT >", "<!-- x"])

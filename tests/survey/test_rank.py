@@ -194,6 +194,7 @@ def test_planted_ranks(one_layer):
     assert np.isnan(table["logit_rank"][3])
     assert table["longer"].tolist() == [1] * 4
     assert table["head_width"].tolist() == [32] * 4
+    assert set(attnprobe.rank(model, ["a stone and a stone"], tokenizer=tokenizer)["longer"]) == {0}
 
 
 # Where weights can't be told

@@ -41,9 +41,9 @@ class OwnAttention(nn.Module):
         scores = query @ key.transpose(2, 3) * 0.2
         powers = scores.exp()
         mixed = powers / powers.sum(-1, keepdim=True)
-        if self.kind in {"softmax", "too few"}:
+        if self.kind not in {"exponentials", "aside"}:
             mixed = scores.softmax(-1)
-        shown = mixed
+        shown = {"other maps": mixed.flip(-1), "few maps": mixed[:, 1:]}.get(self.kind, mixed)
         if self.kind == "aside":  # a softmax that the hidden states don't depend on, and maps of it
             shown = (scores * 2).softmax(-1)
         output = hidden + (mixed @ value).transpose(1, 2).flatten(2)
@@ -66,6 +66,9 @@ class OwnModel(PreTrainedModel):
     def forward(self, input_ids, output_attentions=None, **_):
         wanted = self.config.output_attentions if output_attentions is None else output_attentions
         hidden = self.embed(input_ids) + self.place(torch.arange(input_ids.shape[1]))
+        watched = torch.overrides._get_current_function_mode_stack()
+        if self.config.kind == "random" or (self.config.kind == "shy" and watched):
+            hidden = hidden + torch.randn_like(hidden)
         kept: tuple[Any, ...] = ()
         for layer in self.layers:
             hidden, shown = layer(hidden, maps=bool(wanted))
@@ -116,6 +119,8 @@ def test_a_gap_in_a_later_layer_is_seen():
     for maps in ([gap, whole], [whole, gap]):
         with pytest.raises(UnsupportedModelError, match="do not sum to 1"):
             check_maps("own", {}, maps, 1e-3)
+    with pytest.raises(UnsupportedModelError, match="does not attend from tokens to tokens"):
+        check_maps("own", {"input_ids": whole[:, 0]}, [whole[..., :4]], 1e-3)
 
 
 class TestRefused:
@@ -127,6 +132,10 @@ class TestRefused:
             ("exponentials", "no attention was found"),
             ("aside", "do not depend on the softmax tapped in layer 0"),
             ("too few", "attention of 1 layers was read, its configuration says 2"),
+            ("random", "what was tapped can't be checked"),
+            ("shy", "hidden states under capture differ from its own by"),
+            ("other maps", "the maps read differ from its own eager maps by"),
+            ("few maps", "the maps read are of other shapes than its own eager maps"),
         ],
     )
     def test_kinds(self, tiny, kind, reason):

@@ -1,5 +1,7 @@
 """Reaching attention: rightly, leaving no trace, and saying no in one sentence."""
 
+import contextlib
+import json
 import re
 import shutil
 from pathlib import Path
@@ -160,6 +162,16 @@ class TestRefused:
 # Folders and the hub
 
 
+class Bomb:
+    """Leaves a file behind when it is unpickled."""
+
+    def __init__(self, sign):
+        self.sign = sign
+
+    def __reduce__(self):
+        return Path.touch, (self.sign,)
+
+
 class TestFolders:
     """A folder that is not quite a checkpoint."""
 
@@ -176,6 +188,47 @@ class TestFolders:
         (folder / "pytorch_model.bin").write_bytes(b"not a pickle")
         loaded = load_checkpoint(str(folder), LoadOptions(allow_bin=True))
         assert list(loaded.origin["weights"]) == ["model.safetensors"]
+
+    def test_a_pickle_is_not_read_in_place_of_safetensors(self, folder):
+        """Transformers would take it, as safetensors of another name are none to it."""
+        torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").rename(folder / "other.safetensors")
+        refuses(lambda: load_checkpoint(str(folder)), "can't be loaded")
+
+    def test_a_pickle_runs_nothing_even_if_it_is_allowed(self, folder, tmp_path):
+        torch.save(Bomb(tmp_path / "ran"), folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
+        refuses(lambda: load_checkpoint(str(folder), LoadOptions(allow_bin=True)), "can't be loaded")
+        assert not (tmp_path / "ran").exists()
+
+    @pytest.mark.parametrize(
+        ("file", "classes"),
+        [
+            ("config.json", {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Evil"}}),
+            ("config.json", {"auto_map": {"AutoModel": "evil.Evil"}}),
+            ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["evil.Evil", None]}}),
+        ],
+    )
+    def test_code_of_a_folder_is_not_run(self, folder, file, classes):
+        described = json.loads((folder / file).read_text())
+        (folder / file).write_text(json.dumps(described | classes))
+        (folder / "evil.py").write_text("raise SystemExit('code of the folder ran')")
+        with contextlib.suppress(AttnprobeError):
+            load_checkpoint(str(folder))
+        with pytest.raises(SystemExit):
+            load_checkpoint(str(folder), LoadOptions(trust_remote_code=True))
+
+    @pytest.mark.parametrize(
+        ("options", "fetched"),
+        [({}, set()), ({"allow_bin": True}, {"*.bin"}), ({"trust_remote_code": True}, {"*.py"})],
+    )
+    def test_neither_pickles_nor_code_are_fetched(self, monkeypatch, options, fetched):
+        def fetch(name, *, allow_patterns, **_):
+            assert {"*.bin", "*.py"} & {*allow_patterns} == fetched
+            raise OSError
+
+        monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+        refuses(lambda: load_checkpoint("org/model", LoadOptions(**options)), "nor to be had from the hub")
 
     @pytest.mark.parametrize(
         ("spoil", "pattern"),

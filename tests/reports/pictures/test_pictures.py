@@ -9,7 +9,9 @@ import pytest
 from altair.utils import schemapi
 from scipy.stats import t
 
+from attnprobe.errors import AttnprobeError
 from attnprobe.reports.charts.draw import draw_picture, list_kinds
+from attnprobe.reports.picture import render_svg
 
 #: Of each kind, fields of its data, and the columns of the table, one or several in turn, that they are.
 FIELDS = {
@@ -139,6 +141,11 @@ def test_hostile_names_are_text(kind):
     assert not [name for name in list_field_names(drawn.spec) if "alert" in name or "example" in name]
     svg = drawn.render("svg").decode()
     assert not any(text in svg for text in ("<script", "<img", "\u202e", "\x1b", 'href="http'))
+
+
+def test_nothing_is_fetched_whatever_a_spec_names():
+    with pytest.raises(AttnprobeError, match="not allowed"):
+        render_svg({"data": {"url": "http://127.0.0.1:9/a.json"}, "mark": "point"})
 
 
 def test_a_column_of_any_name_is_drawn():
