@@ -27,7 +27,7 @@ class Finding(NamedTuple):
 
 
 def diagnose(checkpoint: Checkpoint) -> list[Finding]:
-    """Check a loaded checkpoint."""
+    """Check what can be read of a loaded checkpoint, and whether its heads can be masked."""
     findings = [*_describe_files(checkpoint)]
     try:
         checkpoint, architecture = examine(checkpoint)
