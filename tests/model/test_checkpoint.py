@@ -65,6 +65,13 @@ def test_another_modality_is_refused(name, modality, says):
         check_modality("x", every_type.configuration(name), modality)
 
 
+def test_a_model_of_one_type_of_tokens_reads_no_pairs(tiny, monkeypatch):
+    model, tokenizer = tiny("bert")
+    monkeypatch.setattr(model.config, "type_vocab_size", 1)
+    with pytest.raises(AttnprobeError, match="x was not made for pairs of texts"):
+        Checkpoint("x", model, tokenizer).inputs({"token_type_ids": torch.ones(1, 3, dtype=torch.long)})
+
+
 class TestWindow:
     """The length of windows: what was asked for, or what the model takes."""
 
