@@ -1,5 +1,7 @@
 """ViTMAE with every patch, BigBird with full attention and left block-sparse."""
 
+from typing import Any
+
 import every_type
 import pytest
 import torch
@@ -8,7 +10,8 @@ from transformers import AutoConfig, AutoModel
 
 from attnprobe.corpus.tokenizer import NoTokenizer
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.quirks import force_full_attention
+from attnprobe.model.quirks import UnsupportedModelError, force_full_attention
+from attnprobe.model.reading.blocks import multi_head_attention
 from attnprobe.model.reading.capture import capture_attention
 
 LAYERS, HEADS = 3, 4
@@ -68,3 +71,10 @@ def test_big_bird_is_left_as_found():
     with pytest.raises(KeyboardInterrupt), force_full_attention(model):
         raise KeyboardInterrupt
     assert state(model) == before
+
+
+def test_keys_of_its_own_are_refused():
+    given: list[Any] = [None] * 13
+    given[9] = True  # add_zero_attn
+    with pytest.raises(UnsupportedModelError, match="it adds keys of its own"):
+        multi_head_attention(None, *given)  # type: ignore[arg-type]
