@@ -1,4 +1,4 @@
-"""A corpus in batches, and what readers of texts, pairs and media share on their way to it."""
+"""A tokenised corpus in batches, and the part of tokenising that texts, pairs and media share."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ from attnprobe.corpus.tokenizer import Frame, Rarity, TokenKinds, rank_types, re
 from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.errors import ModelError
 from attnprobe.model.check.architecture import Architecture
-from attnprobe.model.checkpoint import Checkpoint, resolve_window
+from attnprobe.model.checkpoint import Checkpoint, resolve_max_length
 from attnprobe.run.options import CorpusOptions, record_versions
 from attnprobe.run.passes import Workers
 from attnprobe.run.process_group import Ranks
@@ -27,18 +27,18 @@ from attnprobe.table.reading import describe_table
 
 Item = TypeVar("Item")
 
-#: Tokens in a batch where the user asks for nothing else.
+#: Tokens in a batch, unless --batch-tokens says otherwise.
 BATCH_TOKENS_CPU = 640
 BATCH_TOKENS_ACCELERATOR = 32_768
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A tokenised corpus, ready for passes; ``window`` are the most tokens of a sequence."""
+    """A tokenised corpus, ready for passes; ``max_length`` is the most tokens that a sequence may have."""
 
     batches: BatchReader
     reading: Reading
-    window: int
+    max_length: int
     rarity: Rarity | None = None
     workers: Workers = field(default_factory=Workers)
 
@@ -57,16 +57,18 @@ class Corpus:
 
     @property
     def rare_types(self) -> int:
-        """Number of token types in the text that count as rare, in part at least."""
+        """Number of token types in the text that count as rare, if only in part."""
         if self.rarity is None or not isinstance(self.batches, Batches):
             return 0
         return int((self.rarity.rare[self.batches.source.store.counts > 0] > 0).sum())
 
     def describe(self, checkpoint: Checkpoint) -> Iterator[str]:
-        """Say what happened to documents that did not go in as they were."""
-        yield from _describe_reading(self.reading, self.window, media=isinstance(self.batches, MediaBatches))
-        # Which prompt stands before the texts, as ``encode`` of sentence-transformers puts them.
-        embedding, cut = checkpoint.embedding, f"texts are cut after {self.window} tokens."
+        """Tell what was cut, skipped or left out, and which prompts were added."""
+        yield from _describe_reading(
+            self.reading, self.max_length, media=isinstance(self.batches, MediaBatches)
+        )
+        # Prompts stand before texts as in ``encode`` of sentence-transformers.
+        embedding, cut = checkpoint.embedding, f"texts are cut after {self.max_length} tokens."
         if embedding is None:
             return
         if any(isinstance(label, Uses) and label.name for label in self.batches.labels.values()):
@@ -81,8 +83,8 @@ class Corpus:
             yield f"The prompt {name} ({shorten(repr(prompt))}) stands before each text, and {cut}"
 
 
-def _describe_reading(reading: Reading, window: int, *, media: bool) -> Iterator[str]:
-    noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{window} tokens")
+def _describe_reading(reading: Reading, max_length: int, *, media: bool) -> Iterator[str]:
+    noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{max_length} tokens")
     were, links, spelled = (noun, "was", "were"), _count(reading.links, "link"), clean(reading.spelled_token)
     sentences = {
         f"{_count(reading.cut, *were)} longer than {limit} and cut into {reading.windows} windows, each a "
@@ -112,11 +114,12 @@ def _count(number: int, noun: str, *verbs: str) -> str:
 
 @dataclass
 class TokenReader:
-    """Stores the tokens of a checkpoint's corpus in what ``stores`` closes, and tells what is known of them.
+    """Stores the tokens of a corpus for a checkpoint, and describes them.
 
-    Texts, pairs, examples and media each make sequences of their own; this holds all else that they share.
+    Texts, pairs, examples and media make their sequences in different ways, and share this.
 
     Attributes:
+        stores: Closes the temporary files that are opened.
         architecture: What the dry run found, which images and sound need.
         cells: The most query-key cells in a batch, where whole maps are kept.
         labelled: Whether a decoder beside an encoder reads the labels, and not the text itself.
@@ -140,14 +143,14 @@ class TokenReader:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """What the plan of batches is made for."""
+        """The limits of a batch."""
         usual = BATCH_TOKENS_CPU if self.checkpoint.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
         return {"budget": self.options.batch_tokens or usual, "cells": self.cells}
 
     @cached_property
-    def window(self) -> int:
+    def max_length(self) -> int:
         """The most tokens of a sequence of text."""
-        return resolve_window(self.options.max_length, self.checkpoint)
+        return resolve_max_length(self.options.max_length, self.checkpoint)
 
     def open_store(self) -> SequenceStore:
         return self.stores.enter_context(SequenceStore(self._vocabulary))
@@ -169,7 +172,7 @@ class TokenReader:
             yield sequence
 
     def describe(self, store: SequenceStore, frame: Frame, more: Iterable[int] = ()) -> TokenisedTexts:
-        """Describe the tokens of the text, whose least frequent ones are rare: none of ``more``."""
+        """Describe the tokens of the text; the least frequent types are rare, except for ``more``."""
         kinds = TokenKinds(self.checkpoint.tokenizer, frame)
         rarity = rank_types(store.counts, kinds.framing.union(more), self._frequencies)
         return TokenisedTexts(store, kinds, rarity, self.options.content_only)
@@ -200,7 +203,7 @@ def record_provenance(
     path = options.frequencies
     named = {} if path is None else {"frequencies": str(path)}
     remarks = {"remarks": list(checkpoint.remarks)} if checkpoint.remarks else {}
-    chosen = {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"}
+    chosen = {"max_length": corpus.max_length, "batch_tokens": options.batch_tokens or "auto"}
     return {
         "model": {"name": checkpoint.name, **checkpoint.origin, **remarks},
         "architecture": asdict(architecture),

@@ -39,8 +39,8 @@ def tokenise(
 ) -> Iterator[Corpus]:
     """Tokenise documents into a temporary store, or list images or sound, and plan batches.
 
-    ``contrasts`` is what is read off for pairs of a clean and a corrupted text, of which a ``ContrastCorpus``
-    is made. The other arguments are those of ``TokenReader``.
+    ``contrasts`` is what is read off pairs of a clean and a corrupted text, which make a ``ContrastCorpus``.
+    The other arguments are those of ``TokenReader``.
     """
     for name in ("max_length", "frequencies") if isinstance(documents, MediaFolder) else ():
         if getattr(options, name) is not None:
@@ -68,10 +68,10 @@ def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedToke
     checkpoint, options = reader.checkpoint, reader.options
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
     prompts = {"": ""} if isinstance(documents, RepeatedTokens) else checkpoint.prompts
-    source = SequenceReader(checkpoint.tokenizer, reader.window, truncate=truncate, prompts=prompts)
-    window, fresh = source.max_length, None
+    source = SequenceReader(checkpoint.tokenizer, reader.max_length, truncate=truncate, prompts=prompts)
+    max_length, fresh = source.max_length, None
     if isinstance(documents, RepeatedTokens):
-        window, fresh = documents.tokens(source.frame), list_ordinary_tokens(checkpoint)
+        max_length, fresh = documents.tokens(source.frame), list_ordinary_tokens(checkpoint)
         sequences = reader.check(reader.count(documents.draw(checkpoint, source.frame)))
     else:
         sequences = reader.check(source.read(reader.count(documents)))
@@ -89,16 +89,18 @@ def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedToke
     if beside is not None:
         targets = reader.describe_targets(beside, None if labelled else side)
     batches = Batches(side, targets=targets, fresh=fresh, **reader.limits)
-    return Corpus(batches, source.reading, window, side.rarity)
+    return Corpus(batches, source.reading, max_length, side.rarity)
 
 
 def examine_part(
     checkpoint: Checkpoint, documents: Given, progress: Progress
 ) -> tuple[Checkpoint, Given, Architecture]:
-    """Choose which part of a checkpoint is read, verify that it is read rightly, and say what is odd.
+    """Verify that attention is read rightly, and choose whether the decoder of a model of sound is read too.
 
-    A decoder beside an encoder of sound reads the transcripts of the files; without any, only the encoder is
-    measured. Returned are the part, the documents that it can be given, and what the dry run found.
+    It reads the transcripts of the files; without any, only the encoder is measured.
+
+    Returns:
+        The checkpoint, the documents that it can read, and what the dry run found.
     """
     progress.stage("dry run", None)
     if isinstance(documents, MediaFolder) and checkpoint.decodes:
@@ -131,10 +133,7 @@ def prepare_corpus(
     progress: Progress,
     **how: Any,
 ) -> Iterator[Corpus]:
-    """Tokenise documents as ``tokenise`` does, and share out the threads.
-
-    With ``describe``, it is said what happened to the documents.
-    """
+    """Tokenise documents as ``tokenise`` does, share out the threads, and ``describe`` what was cut."""
     shared = Workers.of(checkpoint, architecture, workers)
     progress.stage("tokenising", None)
     how |= {"architecture": architecture, "progress": progress.advance}

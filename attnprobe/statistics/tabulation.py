@@ -172,7 +172,7 @@ def stack_groups(
 
 
 def _add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
-    """Test in the rows of all groups whether groups, of so many documents, are alike in each measure."""
+    """Add to the rows of all groups a test that groups, of so many documents, are alike in each measure."""
     keys = [column.name for column in table.columns if column.role == "key" and column.name != GROUP]
     rows = list(zip(table.data[GROUP], *(table.data[key] for key in keys), strict=True))
     places = {names: row for row, names in enumerate(rows)}

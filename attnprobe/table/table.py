@@ -46,7 +46,7 @@ class HeadTable:
         data: The cells, column by column. An undefined number is NaN, an absent label None; both are
             written as an empty cell.
         notes: Sentences that a reader of the numbers should know.
-        provenance: Everything needed to make the table again.
+        provenance: What is needed to make the table again.
         below: Makes a second table, which a terminal shows below this one.
     """
 
@@ -109,8 +109,8 @@ class HeadTable:
     def essential(self) -> list[Column]:
         """List the columns that a reader needs: keys, and the main measures with their errors.
 
-        The kind of the table names its main measures. Otherwise they are all measures, or of more than eight
-        the headlines, or without headlines the first eight.
+        The kind of the table names its main measures. Otherwise they are all measures; of more than eight,
+        the headline measures, or else the first eight.
         """
         measures = [column for column in self.columns if column.role in {"measure", "text"}]
         headlines = [column.name for column in measures if column.headline]
@@ -212,9 +212,9 @@ class HeadTable:
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
         """Write the table; the extension picks the format, such as csv, json, md, parquet, tex or xlsx.
 
-        A json beside it holds units, notes and provenance where the format itself does not. Files appear
-        whole or not at all; those that exist are only replaced with ``overwrite``. ``precision`` is a number
-        of significant digits, all of them by default. Returns the files, the table first.
+        A json file beside it has units, notes and provenance if the format itself has not. Files appear whole
+        or not at all; existing files are only replaced with ``overwrite``. ``precision`` is the number of
+        significant digits, all by default. Returns the files, the table first.
         """
         return self.write(check_file(Path(path), overwrite), precision)
 
