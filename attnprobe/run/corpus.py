@@ -23,7 +23,7 @@ from attnprobe.run.passes import Workers
 from attnprobe.run.process_group import Ranks
 from attnprobe.table.builder import Labels
 from attnprobe.table.cells import clean
-from attnprobe.table.reading import describe_table
+from attnprobe.table.reading import identify_table
 
 Item = TypeVar("Item")
 
@@ -222,6 +222,6 @@ def record_provenance(
         "threads": torch.get_num_threads(),
         "workers": corpus.workers.number,
         "processes": Ranks.detect().size,
-        **({} if path is None else {"frequencies": describe_table(path)}),
+        **({} if path is None else {"frequencies": identify_table(path)}),
         **record_versions(),
     }
