@@ -20,7 +20,7 @@ from attnprobe.model.check.trace import (
     trace_pass,
 )
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.quantisation import PACKED, find_packing, is_projection, read_weight
+from attnprobe.model.quantisation import LOCKED, find_packing, is_projection, read_weight
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.ways import Way, evaluation_mode
 
@@ -61,7 +61,7 @@ def _find_parameters(checkpoint: Checkpoint, trace: Trace, layer: int, kind: Kin
                 break
         else:
             packed = [call.module for call in feeding if read_weight(call.module) is None]
-            return PACKED.format(kind=find_packing(packed[0])) if packed else _UNKNOWN.format(side=side)
+            return LOCKED.format(kind=find_packing(packed[0])) if packed else _UNKNOWN.format(side=side)
     if kind is not Kind.CROSS and not torch.equal(*inputs):
         return "its queries and keys are made of different things"
     return HeadParameters(*weights)
@@ -146,7 +146,7 @@ def _find_layer_projections(checkpoint: Checkpoint, trace: Trace, layer: int) ->
         raise UnprunableModelError(checkpoint.model_type, reason)
     output = readers[0]
     if read_weight(output.module) is None:
-        reason = PACKED.format(kind=find_packing(output.module))
+        reason = LOCKED.format(kind=find_packing(output.module))
         raise UnprunableModelError(checkpoint.model_type, reason)
     rows = {
         call.name: call.module.out_features
