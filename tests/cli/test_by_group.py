@@ -36,14 +36,14 @@ def read(out):
 def test_a_table_of_hostile_groups(invoke, rows):
     path = rows(NAMES * 6)
     code, out, error = invoke("entropy", "demo", "-d", path, "--by-group", "genre", "--layers", "0")
-    found = read(out)
+    table = read(out)
     assert code == 0
-    heads = len({row["head"] for row in found})
-    names = [row["group"] for row in found[::heads]]
+    heads = len({row["head"] for row in table})
+    names = [row["group"] for row in table[::heads]]
     assert names == ["all groups", "12", "'=cmd()", 'a, "b"', "red"]  # as other cells are guarded and cleaned
-    assert len(found) == 5 * heads
-    assert [name for name in found[0] if name.startswith("entropy_q")] == TESTS
-    assert all(row["entropy_q_p"] == "" for row in found[heads:])
+    assert len(table) == 5 * heads
+    assert [name for name in table[0] if name.startswith("entropy_q")] == TESTS
+    assert all(row["entropy_q_p"] == "" for row in table[heads:])
     assert "\x1b" not in out + error
     assert "4 groups, with their documents: 12 (6), =cmd() (6), a, " in error
 

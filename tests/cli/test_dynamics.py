@@ -72,7 +72,7 @@ def frame(out):
 
 
 @pytest.mark.parametrize(
-    ("measure", "own"),
+    ("measure", "words"),
     [
         ([], ["importance"]),
         (["--method", "lrp"], ["importance", "--method", "lrp"]),
@@ -81,7 +81,7 @@ def frame(out):
         (["--measure", "positional", "--layers", "1,2"], ["positional", "--layers", "1,2"]),
         (["--measure", "census", "--weights", "both"], ["census", "--weights", "both"]),
         (["--measure", "norm", "--content-only"], ["census", "--statistics", "norm", "--content-only"]),
-        *(pytest.param(*one, marks=pytest.mark.exhaustive) for one in (
+        *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in (
             (["--measure", "everything"], ["census", "--everything"]),
             (["--measure", "rank"], ["rank"]),
             (["--measure", "mixing"], ["mixing"]),
@@ -98,21 +98,21 @@ def frame(out):
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_every_step_is_a_run_of_its_own(invoke, training, checkpoints, data, measure, own):
+def test_every_step_is_a_run_of_its_own(invoke, training, checkpoints, data, measure, words):
     """Of all four steps for the measure that is the default, of two for the others."""
     steps, given = (STEPS[1::2], checkpoints[1::2]) if measure else (STEPS, [training / "checkpoint-*"])
     code, out, error = invoke("dynamics", *given, "-d", data, *measure)
     assert code == 0, error
-    found = frame(out)
-    assert list(found)[:3] == ["model", "dataset", "step"]
-    assert list(dict.fromkeys(found["step"])) == steps
+    table = frame(out)
+    assert list(table)[:3] == ["model", "dataset", "step"]
+    assert list(dict.fromkeys(table["step"])) == steps
     for step in steps:
-        code, out, _ = invoke(own[0], training / f"checkpoint-{step}", "-d", data, *own[1:])
+        code, out, _ = invoke(words[0], training / f"checkpoint-{step}", "-d", data, *words[1:])
         assert code == 0
-        one = found[found["step"] == step].drop(columns="step").reset_index(drop=True)
-        one = one.rename(columns={"pruning_step": "step"})
-        pandas.testing.assert_frame_equal(one, frame(out), check_exact=True)
-    assert len(found.drop(columns=["model", "step"]).drop_duplicates()) > len(one)  # training changes them
+        rows = table[table["step"] == step].drop(columns="step").reset_index(drop=True)
+        rows = rows.rename(columns={"pruning_step": "step"})
+        pandas.testing.assert_frame_equal(rows, frame(out), check_exact=True)
+    assert len(table.drop(columns=["model", "step"]).drop_duplicates()) > len(rows)  # training changes them
 
 
 # The order of heads
@@ -123,22 +123,22 @@ def test_the_order_of_heads(invoke, training, data):
     wide = frame(invoke(*words)[1]).pivot(index="step", columns=["layer", "head"], values="entropy")
     code, out, error = invoke(*words, "--by", "step")
     assert code == 0, error
-    found = frame(out).set_index("step")
-    assert list(found.index) == STEPS
-    assert list(found)[:3] == ["model", "dataset", "measure"]
-    assert found["model"].tolist() == [f"checkpoint-{step}" for step in STEPS]
+    table = frame(out).set_index("step")
+    assert list(table.index) == STEPS
+    assert list(table)[:3] == ["model", "dataset", "measure"]
+    assert table["model"].tolist() == [f"checkpoint-{step}" for step in STEPS]
     for place, step in enumerate(STEPS):
-        one, last = wide.loc[step], wide.loc[1000]
-        assert found["spearman_last"][step] == pytest.approx(spearmanr(one, last).statistic, abs=1e-12)
-        assert found["kendall_last"][step] == pytest.approx(kendalltau(one, last).statistic, abs=1e-12)
+        this, last = wide.loc[step], wide.loc[1000]
+        assert table["spearman_last"][step] == pytest.approx(spearmanr(this, last).statistic, abs=1e-12)
+        assert table["kendall_last"][step] == pytest.approx(kendalltau(this, last).statistic, abs=1e-12)
         if place:
             before = wide.loc[STEPS[place - 1]]
-            expected = spearmanr(one, before).statistic
-            assert found["spearman_previous"][step] == pytest.approx(expected, abs=1e-12)
-    assert found[["spearman_previous", "kendall_previous"]].loc[0].isna().all()
-    assert found["heads_last"].tolist() == [12] * 4
-    assert found["heads_previous"].tolist() == [0, 12, 12, 12]
-    assert (found["spearman_last"].iloc[:3] < 0.95).all()
+            expected = spearmanr(this, before).statistic
+            assert table["spearman_previous"][step] == pytest.approx(expected, abs=1e-12)
+    assert table[["spearman_previous", "kendall_previous"]].loc[0].isna().all()
+    assert table["heads_last"].tolist() == [12] * 4
+    assert table["heads_previous"].tolist() == [0, 12, 12, 12]
+    assert (table["spearman_last"].iloc[:3] < 0.95).all()
 
 
 # One dataset, one checkpoint at a time
@@ -146,11 +146,11 @@ def test_the_order_of_heads(invoke, training, data):
 
 def test_each_model_is_freed_before_the_next(checkpoints, monkeypatch):
     alive, loaded = [], []
-    own = load.load_checkpoint
+    load_checkpoint = load.load_checkpoint
 
     def watched(*given, **named):
         alive.append(sum(model() is not None for model in loaded))
-        checkpoint = own(*given, **named)
+        checkpoint = load_checkpoint(*given, **named)
         loaded.append(weakref.ref(checkpoint.model))
         vars(checkpoint.model)["itself"] = checkpoint.model  # as hooks of accelerate lead back to their model
         return checkpoint
@@ -216,15 +216,15 @@ def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
     words = [*hub, "--revisions", "step10000,step1000, step2000"]
     assert invoke(*words, "-o", path)[0] == 0
     assert sorted(cache.rglob("*")) == before  # nothing of it was downloaded by this run
-    found, own = (
+    record, alone = (
         json.loads(path.read_text()),
         frame(invoke("dynamics", *checkpoints[:3], "-d", data, *MEASURE)[1]),
     )
-    rows = pandas.DataFrame(found["rows"])
+    rows = pandas.DataFrame(record["rows"])
     assert list(dict.fromkeys(rows["step"])) == [1000, 2000, 10000]
-    assert rows["entropy"].tolist() == own["entropy"].tolist()
+    assert rows["entropy"].tolist() == alone["entropy"].tolist()
     assert set(rows["model"]) == {"org/tiny"}
-    steps = found["provenance"]["steps"]
+    steps = record["provenance"]["steps"]
     assert [step["revision"] for step in steps] == list(COMMITS)
     assert [step["model"]["commit"] for step in steps] == list(COMMITS.values())
     assert "HF_HUB_OFFLINE is set" in refused(*hub, "--revisions", "step1000,step9")

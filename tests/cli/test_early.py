@@ -25,13 +25,13 @@ sys.meta_path.insert(0, Never())
 COMMANDS = """
 import contextlib, io
 from attnprobe.cli.app import run
-said = []
+answers = []
 for words in json.loads(sys.argv[1]):
     out, error = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         code = run(words)
-    said.append([code, out.getvalue(), error.getvalue()])
-print(json.dumps(said))
+    answers.append([code, out.getvalue(), error.getvalue()])
+print(json.dumps(answers))
 """
 
 
@@ -56,9 +56,9 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
-def ask(code, asked):
+def ask(code, request):
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT + code, json.dumps(asked)],
+        [sys.executable, "-c", WITHOUT + code, json.dumps(request)],
         check=False,
         capture_output=True,
         text=True,

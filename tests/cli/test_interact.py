@@ -18,9 +18,9 @@ PAIRS = [
 
 
 def test_columns(invoke, words):
-    code, out, said = invoke(*words)
-    assert code == 0, said
-    found = pandas.read_csv(io.StringIO(out))
-    assert list(found) == PAIRS
-    assert len(found) == 3
-    assert (found["proposed"].abs().diff().dropna() <= 0).all()
+    code, out, error = invoke(*words)
+    assert code == 0, error
+    table = pandas.read_csv(io.StringIO(out))
+    assert list(table) == PAIRS
+    assert len(table) == 3
+    assert (table["proposed"].abs().diff().dropna() <= 0).all()

@@ -70,27 +70,27 @@ def frame(out):
 
 
 def test_importance_columns(tables):
-    found = pandas.read_csv(tables / "importance-first.csv")
-    assert list(found) == ["model", "dataset", "objective", "method", *PLACE, *GRADIENT]
-    assert set(found["objective"]) == {"classification"}
-    assert set(found["n"]) == {6}
-    places = list(zip(found["layer"], found["head"], strict=True))
+    table = pandas.read_csv(tables / "importance-first.csv")
+    assert list(table) == ["model", "dataset", "objective", "method", *PLACE, *GRADIENT]
+    assert set(table["objective"]) == {"classification"}
+    assert set(table["n"]) == {6}
+    places = list(zip(table["layer"], table["head"], strict=True))
     assert places == [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
 
 
 @pytest.mark.parametrize("name", ["ablate", "alone"])
 def test_ablate_columns(tables, name):
-    found = pandas.read_csv(tables / f"{name}-second.csv")
+    table = pandas.read_csv(tables / f"{name}-second.csv")
     moves = ["moved", "moved_se"]
     keys = ["model", "dataset", "objective", "metric", "replaced_by"]
-    assert list(found) == [*keys, *PLACE, *SCORES, *moves]
-    np.testing.assert_allclose(found["score"] - found["baseline"], found["delta"], atol=1e-9)
+    assert list(table) == [*keys, *PLACE, *SCORES, *moves]
+    np.testing.assert_allclose(table["score"] - table["baseline"], table["delta"], atol=1e-9)
 
 
 def test_correlate_columns(invoke, tables):
     words = ("--in-domain", tables / "importance-first.csv", "--out-domain", tables / "importance-second.csv")
-    found = frame(invoke("correlate", *words)[1])
-    assert list(found) == ["model", "dataset", "in_domain", "out_domain", *CORRELATION]
+    table = frame(invoke("correlate", *words)[1])
+    assert list(table) == ["model", "dataset", "in_domain", "out_domain", *CORRELATION]
     heads = frame(invoke("correlate", *words, "--by", "head")[1])
     numbers = ["importance_in", "importance_out", "rank_in", "rank_out", "disagreement"]
     assert list(heads) == ["model", "dataset", "place", "layer", "head", *numbers]
@@ -99,10 +99,10 @@ def test_correlate_columns(invoke, tables):
 
 def test_prune_columns(invoke):
     code, out, _ = invoke("prune", "demo", "-L", "6", "--random-orders", "2", "--step", "0.25")
-    found = frame(out)
+    table = frame(out)
     assert code == 0
     steps = ["step", "heads_removed", "share_removed"]
-    assert list(found) == [
+    assert list(table) == [
         "model",
         "dataset",
         "criterion",
@@ -123,10 +123,10 @@ def test_prune_columns(invoke):
         "p_random_adjusted",
         "rank_among_random",
     ]
-    assert found["criterion"].tolist() == ["gradient"] * 5 + ["random"] * 10
-    assert found["seed"].tolist()[5:] == [42] * 5 + [43] * 5
-    assert found["seed"][:5].isna().all()
-    assert found["heads_removed"].tolist() == [0, 6, 12, 18, 24] * 3
+    assert table["criterion"].tolist() == ["gradient"] * 5 + ["random"] * 10
+    assert table["seed"].tolist()[5:] == [42] * 5 + [43] * 5
+    assert table["seed"][:5].isna().all()
+    assert table["heads_removed"].tolist() == [0, 6, 12, 18, 24] * 3
 
 
 # Bad input
@@ -146,9 +146,9 @@ def test_labels_that_the_model_lacks(invoke, refused, classifier, labelled):
 
 def test_a_head_that_is_not_there(invoke, refused, labelled):
     path = labelled([0, 1, 1, 0])
-    asked = ("importance", "demo", "-d", path, "--objective", "classification")
-    assert "--force-head" in refused(*asked)
-    code, out, error = invoke(*asked, "--force-head")
+    words = ("importance", "demo", "-d", path, "--objective", "classification")
+    assert "--force-head" in refused(*words)
+    code, out, error = invoke(*words, "--force-head")
     assert code == 0
     assert "made up" in error
     assert set(frame(out)["objective"]) == {"classification"}
@@ -225,13 +225,13 @@ def sorted_by(path, column, *, highest_first=False):
 def test_curves_by_criterion(invoke, tables, classifier, reviews, loaded, by, table, column):
     """Rank on one half of the examples and score on the other: as if the others had never been there."""
     words = ("--by", by, "--metric", "loss", "--step", "0.25", "--random-orders", "0")
-    found = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
+    curve = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
     order = sorted_by(tables / f"{table}-first.csv", column, highest_first=False)
     wanted = [
         mean_loss(zeroed(loaded[0], order[:n]), loaded[1], reviews / "second.tsv") for n in (0, 3, 6, 9, 12)
     ]
-    assert set(found["n"]) == {6}
-    np.testing.assert_allclose(found["score"], wanted, rtol=1e-5)
+    assert set(curve["n"]) == {6}
+    np.testing.assert_allclose(curve["score"], wanted, rtol=1e-5)
     assert np.ptp(wanted) > 0.01
     ranked = ("--rank-data", reviews / "first.tsv")
     other = frame(invoke("prune", classifier, "-d", reviews / "second.tsv", *ranked, *words)[1])
@@ -266,8 +266,8 @@ def test_saved_checkpoints(invoke, refused, tables, classifier, reviews, loaded,
     order = sorted_by(tables / "importance-second.csv", "importance")
     wanted = answers(zeroed(loaded[0], order[:5]), loaded[1], reviews / "all.tsv")[0]
     read = load_pruned if physical else AutoModelForSequenceClassification.from_pretrained
-    found = answers(read(folder).eval(), AutoTokenizer.from_pretrained(folder), reviews / "all.tsv")[0]
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    logits = answers(read(folder).eval(), AutoTokenizer.from_pretrained(folder), reviews / "all.tsv")[0]
+    torch.testing.assert_close(logits, wanted, rtol=1e-4, atol=1e-5)
     assert (wanted - answers(*loaded, reviews / "all.tsv")[0]).abs().max() > 0.01
     record = json.loads((folder / "attnprobe.json").read_text())
     assert sorted(map(tuple, record["removed"])) == sorted(divmod(int(number), HEADS) for number in order[:5])

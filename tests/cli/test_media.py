@@ -156,6 +156,6 @@ class TestInterventions:
         assert given["pixel_values"].shape == (1, 3, 32, 32)
         whole = AutoModelForImageClassification.from_pretrained(seeing_classifier).eval()
         with torch.inference_mode():
-            found, full = model(**given).logits, whole(**given).logits
-        assert found.shape == (1, 2)
-        assert not torch.allclose(found, full, atol=1e-4)
+            pruned, full = model(**given).logits, whole(**given).logits
+        assert pruned.shape == (1, 2)
+        assert not torch.allclose(pruned, full, atol=1e-4)

@@ -30,8 +30,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pairs")
     pairs = seeing_models.draw_pairs(folder / "seen")
     lines = [json.dumps({"image": f"seen/{path.name}", "text": text}) for path, text in pairs]
-    for name, some in (("pairs", lines), ("first", lines[:3]), ("rest", lines[3:])):
-        (folder / f"{name}.jsonl").write_text("\n".join(some))
+    for name, part in (("pairs", lines), ("first", lines[:3]), ("rest", lines[3:])):
+        (folder / f"{name}.jsonl").write_text("\n".join(part))
     return folder / "pairs.jsonl"
 
 
@@ -75,9 +75,9 @@ class TestRuns:
 
     def test_view(self, model: Path, data: Path):
         image = data.parent / "seen" / "p1.png"
-        found = attnprobe.view(str(model), "the dog runs .", image=image)
-        assert found.attention["decoder"].shape == (2, 4, 21, 21)
-        page = found._repr_html_()
+        view = attnprobe.view(str(model), "the dog runs .", image=image)
+        assert view.attention["decoder"].shape == (2, 4, 21, 21)
+        page = view._repr_html_()
         assert "row 3, column 2" in page
 
 

@@ -13,9 +13,9 @@ from attnprobe.intervention.objectives.contrast import MaskContrast
 
 SUBJECTS = [("boy", "boys"), ("man", "men"), ("girl", "girls"), ("woman", "women"), ("house", "houses")]
 PAIRS = [
-    {"clean": f"The {one} {where} [MASK] late .", "corrupted": f"The {several} {where} [MASK] late .",
+    {"clean": f"The {boy} {where} [MASK] late .", "corrupted": f"The {boys} {where} [MASK] late .",
      "answer": "was", "other": "were"}
-    for one, several in SUBJECTS for where in ("there", "in the garden")
+    for boy, boys in SUBJECTS for where in ("there", "in the garden")
 ]  # fmt: skip
 
 
@@ -60,12 +60,12 @@ def test_fast_confirms_the_first_heads_and_no_others(data):
 def test_positions(invoke, data, tmp_path):
     path = tmp_path / "positions.csv"
     code, _, _ = invoke("patch", "demo", "-d", data, "--positions", "-L", "4", "-o", path, "-q")
-    found = pandas.read_csv(path)
+    table = pandas.read_csv(path)
     assert code == 0
-    longest = found["position"].max() + 1
-    assert len(found) == 24 * longest
-    assert found["token"][:2].tolist() == ["[CLS]", "the"]
-    counts = found[found["layer"].eq(0) & found["head"].eq(0)]["n"].tolist()
+    longest = table["position"].max() + 1
+    assert len(table) == 24 * longest
+    assert table["token"][:2].tolist() == ["[CLS]", "the"]
+    counts = table[table["layer"].eq(0) & table["head"].eq(0)]["n"].tolist()
     assert counts[:7] == [4] * 7
     assert counts[-1] == 2  # of the longer sentences alone
 

@@ -32,14 +32,14 @@ def read(out):
 
 
 def test_columns(invoke):
-    code, out, said = invoke(*WORDS)
-    assert code == 0, said
-    found = read(out)
-    assert list(found) == COLUMNS
-    assert list(found["relation"][:1]) == ["all"]
-    np.testing.assert_allclose(found["gain"], found["accuracy"] - found["best_head_accuracy"], atol=1e-12)
-    found = read(invoke(*WORDS, "--labels", "det,case")[1])
-    assert sorted(found["relation"]) == ["case", "det"]
+    code, out, error = invoke(*WORDS)
+    assert code == 0, error
+    table = read(out)
+    assert list(table) == COLUMNS
+    assert list(table["relation"][:1]) == ["all"]
+    np.testing.assert_allclose(table["gain"], table["accuracy"] - table["best_head_accuracy"], atol=1e-12)
+    table = read(invoke(*WORDS, "--labels", "det,case")[1])
+    assert sorted(table["relation"]) == ["case", "det"]
     code, out, _ = invoke(*WORDS, "--by", "head")
     heads = read(out)
     assert list(heads) == ["model", "dataset", "layer", "head", "direction", "n", "weight", "share"]
@@ -50,14 +50,14 @@ def test_columns(invoke):
 def test_state_and_record(invoke, tmp_path):
     """A finished state gives the same; another penalty goes on from it, as reading does not depend on it."""
     state, path = tmp_path / "state", tmp_path / "found.csv"
-    code, out, said = invoke(*WORDS, "--resume", state)
-    assert code == 0, said
+    code, out, error = invoke(*WORDS, "--resume", state)
+    assert code == 0, error
     assert invoke(*WORDS, "--resume", state)[1] == out
     again = invoke(*WORDS, "--resume", state, "--penalty", 1)
     assert again[0] == 0, again[2]
     assert invoke(*WORDS, "-o", path)[0] == 0
     record = json.loads(path.with_name(f"{path.name}.json").read_text())["provenance"]
     assert record["asked"]["penalty"] == 100
-    code, _, said = invoke("merge", path, path)
+    code, _, error = invoke("merge", path, path)
     assert code == 2
-    assert "is no record of a table that can be merged" in said
+    assert "is no record of a table that can be merged" in error

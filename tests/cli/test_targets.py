@@ -25,6 +25,6 @@ def test_targets(invoke, saved, pairs):
     assert (table["n"] == 2).all()
     code, out, _ = invoke("entropy", saved("t5"), *words)
     assert code == 0
-    own = pd.read_csv(io.StringIO(out))
-    assert (own["n"] == 3).all()
-    assert not (own["entropy"] == table["entropy"]).any()
+    whole = pd.read_csv(io.StringIO(out))
+    assert (whole["n"] == 3).all()
+    assert not (whole["entropy"] == table["entropy"]).any()
