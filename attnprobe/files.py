@@ -1,6 +1,7 @@
 """Writing files: a file appears whole or not at all."""
 
 import contextlib
+import hashlib
 import os
 import secrets
 import stat
@@ -72,6 +73,12 @@ def same_file(path: Path, other: Path) -> bool:
         return str(path.resolve()).casefold() == str(other.resolve()).casefold()
     except (OSError, RuntimeError, ValueError):
         return False
+
+
+def hash_file(path: Path) -> str:
+    """Compute the SHA-256 of a file."""
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def lies_in(path: Path, folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The program: its commands in order, its help, its exit codes, its last words."""
+"""The command line: commands, help, exit codes, and errors as one sentence each."""
 
 import re
 import signal
@@ -100,7 +100,7 @@ def _root(
         typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Hold the options of the program itself."""
+    """Take the options that stand before a command."""
 
 
 def run(words: Sequence[str]) -> int:

@@ -10,7 +10,7 @@ from attnprobe.commands.census import census
 from attnprobe.corpus.source import GivenTexts
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
-from attnprobe.findings.dynamics import check_alike, split_steps, stack_steps, summarise_step
+from attnprobe.findings.dynamics import check_alike, record_step, split_steps, stack_steps, summarise_step
 from attnprobe.model.borrowing import StepCallback
 from attnprobe.run.options import record_versions
 from attnprobe.run.process_group import Ranks
@@ -82,11 +82,7 @@ class HeadCallback(StepCallback):
     def table(self) -> HeadTable | None:
         if not self._steps:
             return None
-        steps = [
-            {"step": step, "checkpoint": table.data["model"][0], "revision": None, "notes": [*table.notes]}
-            | dict(table.provenance)
-            for step, table in self._steps
-        ]
+        steps = [record_step(step, table, table.data["model"][0]) for step, table in self._steps]
         first: Mapping[str, Any] = self._steps[0][1].provenance
         record = {"command": describe_call("HeadCallback"), "dataset": first.get("dataset", {})}
         record |= {"measure": "census", "steps": steps, **record_versions()}

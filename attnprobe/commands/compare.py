@@ -295,7 +295,7 @@ def dynamics(
     >>> sorted(set(table["step"].tolist()))
     [0, 100]
     """
-    from attnprobe.findings.dynamics import check_alike, stack_steps, tabulate_orders
+    from attnprobe.findings.dynamics import check_alike, record_step, stack_steps, tabulate_orders
     from attnprobe.intervention.pruning.criterion import Criterion
     from attnprobe.session.checkpoints import list_run, measure_steps, parse_revisions
 
@@ -335,8 +335,7 @@ def dynamics(
         "dataset": source.described,
         "measure": measure,
         "steps": [
-            {"step": saved.step, "checkpoint": saved.model, "revision": saved.revision, "notes": table.notes}
-            | dict(table.provenance)
+            record_step(saved.step, table, saved.model, saved.revision)
             for saved, table in zip(run, tables, strict=True)
         ],
         **record_versions(),

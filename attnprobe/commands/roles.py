@@ -35,7 +35,7 @@ _gold_option = partial(text_option, metavar="FILE", line=list[str] | None, reads
 
 
 class RoleGold(TypedDict, total=False):
-    """Which files with gold links heads can have roles by, and from where on they have one."""
+    """Files with gold links that roles are decided by, and thresholds."""
 
     treebank: Annotated[
         "GivenTexts", _gold_option("Dependencies in CoNLL-U. Default, without -d: built-in sentences.")

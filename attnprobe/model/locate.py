@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import ModelError, UsageError, first_line
+from attnprobe.files import hash_file
 from attnprobe.model.folders import (
     ADAPTER,
     CONFIG,
@@ -23,7 +24,6 @@ from attnprobe.model.folders import (
     find_local_folder,
     find_transformer,
     find_weights,
-    hash_file,
     read_sentence_folder,
     refuse_damaged,
 )

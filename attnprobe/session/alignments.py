@@ -1,6 +1,5 @@
 """Pairs of texts with word alignments, however a person has them: two files, one, a table, or lists."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from attnprobe.corpus.source import EMBEDDED, STDIN, GivenTexts, OpenSource
 from attnprobe.errors import UsageError
+from attnprobe.files import hash_file
 from attnprobe.session.texts import check_standard_input, open_texts
 
 
@@ -72,6 +72,5 @@ def _describe_file(path: Path) -> dict[str, Any]:
     from attnprobe.corpus.alignments import read_lines
 
     read_lines(path)  # which refuses what is none
-    with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest() if path.is_file() else None
+    digest = hash_file(path) if path.is_file() else None
     return {"name": path.name, "sha256": digest, "bytes": path.stat().st_size}

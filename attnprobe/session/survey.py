@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TextSurvey:
-    """What a command surveys; where it is ``labelled``, decoders read the labels of the texts."""
+    """The texts of a survey and its call; where it is ``labelled``, decoders read the labels of the texts."""
 
     name: str
     call: Call

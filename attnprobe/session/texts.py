@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attnprobe.corpus.document import Document
     from attnprobe.run.options import CorpusOptions
 
-#: Fields of a source, and the keywords that say them.
+#: Fields of a source, and the keywords that set them.
 _KEYWORDS = {
     "text_column": "text_column",
     "pair_column": "text_pair_column",
@@ -26,7 +26,7 @@ _KEYWORDS = {
     "split": "split",
     "config": "dataset_config",
 }
-#: Kinds of gold links, and what is wrong with a source that holds none.
+#: Kinds of gold links, and what an error says of a source that holds none.
 NO_LINKS = {
     "treebank": "it holds no dependencies; give CoNLL-U whose words have heads",
     "coreference": "it holds no mention with an antecedent and another one to choose from",
@@ -138,7 +138,7 @@ def _require_pairs(documents: "Iterable[Document]", name: str) -> "Iterator[Docu
 
 
 def replay(items: Any) -> Any:
-    """Read what can be read once into a list; anything else is as it is."""
+    """Keep what an iterator gives in a list, so that it can be read again; give anything else back."""
     return list(items) if isinstance(items, Iterator) else items
 
 
@@ -155,7 +155,7 @@ def open_to_replay(
 
 
 def identify_source(source: OpenSource, reading: "CorpusOptions") -> list[Any]:
-    """Tell data from other data: by the SHA-256 of a file, or of what is read where there is none."""
+    """Identify data by name and SHA-256: that of the file, or of the documents where there is no file."""
     from attnprobe.corpus.store import select
     from attnprobe.intervention.request import peek
 

@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 
 import attnprobe
 from attnprobe import AttnprobeError
+from attnprobe.files import hash_file
 from attnprobe.model import folders
-from attnprobe.model.folders import hash_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
