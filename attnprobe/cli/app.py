@@ -121,7 +121,7 @@ def run(words: Sequence[str]) -> int:
             return _complain(error, words)
         code = INTERRUPTED
     if code == INTERRUPTED:
-        stopping.say()
+        stopping.report()
         return stopping.code
     return int(code or 0)
 
