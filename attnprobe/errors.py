@@ -27,10 +27,10 @@ def shorten(sentence: str) -> str:
 
 
 class AttnprobeError(Exception):
-    """The request can't be served, in one sentence on what is wrong and what to do. Exit code 2.
+    """The request can't be served: one sentence on what is wrong and what to do. Exit code 2.
 
     Attributes:
-        table: What was measured before it failed, a table or several by their names; None for nothing.
+        table: What was measured before the failure: a table, or several by name; None for nothing.
     """
 
     exit_code = 2
@@ -57,7 +57,7 @@ class ModelError(AttnprobeError):
 
 
 class AttnprobeWarning(UserWarning):
-    """Something worth knowing: a text that was cut, examples that were skipped, a model that is odd."""
+    """A note: a text was cut, examples were skipped, a model has a peculiarity."""
 
 
 def first_line(error: BaseException) -> str:

@@ -124,13 +124,13 @@ class ModelOptions(TypedDict, total=False):
 
 
 class LoadedOptions(ModelOptions, total=False):
-    """The same, of a command that takes one checkpoint."""
+    """The same, for a command that takes one checkpoint."""
 
     tokenizer: Annotated["Tokenizer | None", model_option(doc="The tokenizer of a loaded model.")]
 
 
 class HubOptions(TypedDict, total=False):
-    """Which part of a dataset of the hub, and what the column ``dataset`` says of any."""
+    """Which part of a hub dataset, and the name in the column ``dataset``."""
 
     split: Annotated[str | None, text_option("Split of a hub dataset.")]
     dataset_config: Annotated[str | None, text_option("Configuration of a hub dataset.", hidden=True)]
@@ -160,7 +160,7 @@ class TextOptions(HubOptions, total=False):
 
 
 class PartOptions(TypedDict, total=False):
-    """Which part of the text a job reads, where several share it."""
+    """Which part of the text a job reads, if several jobs share it."""
 
     part: Annotated[
         str | None,
@@ -169,7 +169,7 @@ class PartOptions(TypedDict, total=False):
 
 
 class GroupOptions(TypedDict, total=False):
-    """Whether groups of documents are measured apart."""
+    """Whether groups of documents are also measured separately."""
 
     by_group: Annotated[
         str | None,
@@ -197,7 +197,7 @@ class ImageOptions(TypedDict, total=False):
 
 
 class FrequencyOptions(TypedDict, total=False):
-    """What is rare."""
+    """Which tokens are rare."""
 
     frequencies: Annotated[
         Path | str | None,
@@ -217,7 +217,7 @@ class TokenOptions(TypedDict, total=False):
 
 
 class TargetOptions(TypedDict, total=False):
-    """What a decoder beside an encoder reads."""
+    """What the decoder of an encoder-decoder model reads."""
 
     label_column: Annotated[
         str | None,
@@ -229,7 +229,7 @@ class TargetOptions(TypedDict, total=False):
 
 
 class WeightOptions(TypedDict, total=False):
-    """What rows of attention hold."""
+    """How rows of attention are weighted."""
 
     weights: Annotated[
         Literal["attention", "norm", "both"],
@@ -245,7 +245,7 @@ class WeightOptions(TypedDict, total=False):
 
 
 class TaskOptions(TypedDict, total=False):
-    """What the model is asked to do while its heads are switched."""
+    """The task that the model does while its heads are masked."""
 
     objective: Annotated[
         Objective | None, Option("Task. Default: by the model's head and the labels.", metavar="TASK")
@@ -255,7 +255,7 @@ class TaskOptions(TypedDict, total=False):
         Option(
             "Column of gold answers: class, number, labels, tags or text. Default: one with a usual name.",
             doc="Column of gold answers: a class, number or target text; a list of labels (names, numbers, "
-            "0 and 1 for each, or one string parted by | or ,); a label for each word; SQuAD's answers; the "
+            "0 and 1 for each, or one string split by | or ,); a label for each word; SQuAD's answers; the "
             "score of a pair; of CoNLL-U upos, xpos or deprel. Default: label, labels, class or target; of "
             "words ner_tags, tags, pos_tags, upos, labels or label; of question and context, answers.",
         ),
@@ -264,7 +264,7 @@ class TaskOptions(TypedDict, total=False):
 
 
 class MetricOptions(TypedDict, total=False):
-    """What an answer is scored by."""
+    """How an answer is scored."""
 
     metric: Annotated[
         Metric | None,
@@ -286,7 +286,7 @@ class LayerOptions(TypedDict, total=False):
 
 
 class ResumeOptions(TypedDict, total=False):
-    """Whether a run can be stopped."""
+    """Whether a run can be continued."""
 
     resume: Annotated[
         Path | str | None,
@@ -299,7 +299,7 @@ class ResumeOptions(TypedDict, total=False):
 
 
 class Messages(TypedDict, total=False):
-    """What is told on standard error."""
+    """What is printed to standard error."""
 
     quiet: Annotated[bool, output_option("Print errors only.", flags=("--quiet", "-q"))]
     verbose: Annotated[bool, output_option("Show tracebacks.", flags=("--verbose", "-v"), hidden=True)]
@@ -336,7 +336,7 @@ class SurveyOptions(
     ResumeOptions,
     total=False,
 ):
-    """A survey of text that can be stopped, read in parts, and ended where it is precise enough."""
+    """A survey of text that can be resumed, read in parts, and stopped once it is precise enough."""
 
     until: Annotated[
         "str | float | Mapping[str, float] | None",
@@ -355,7 +355,7 @@ class SurveyOptions(
 
 
 class CensusOptions(SurveyOptions, WeightOptions, total=False):
-    """The same, of attention or of what it carries."""
+    """The same, for attention or attention weighted by norm."""
 
 
 class GoldOptions(
@@ -365,7 +365,7 @@ class GoldOptions(
 
 
 class CauseOptions(LoadedOptions, TextOptions, TaskOptions, ResumeOptions, total=False):
-    """A task whose heads are switched."""
+    """A task during which heads are masked."""
 
 
 class ScoreOptions(CauseOptions, MetricOptions, total=False):

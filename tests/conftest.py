@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -108,6 +109,32 @@ class Listener(SilentProgress):
 @pytest.fixture
 def listener() -> Listener:
     return Listener()
+
+
+@pytest.fixture(scope="session")
+def limited_memory() -> Callable[..., AbstractContextManager[list[int]]]:
+    """Let passes over more than ``most`` sequences run out of memory; list the sizes that are tried.
+
+    The first ``behind`` passes always fit.
+    """
+
+    @contextmanager
+    def limit(model: torch.nn.Module, most: int, *, behind: int = 0) -> Iterator[list[int]]:
+        tried: list[int] = []
+
+        def refuse(_: Any, arguments: Any, options: Any) -> None:
+            given = options.get("input_ids", arguments[0] if arguments else None)
+            tried.append(len(given))
+            if len(given) > most and len(tried) > behind:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+
+        hook = model.register_forward_pre_hook(refuse, with_kwargs=True)
+        try:
+            yield tried
+        finally:
+            hook.remove()
+
+    return limit
 
 
 Text = str | tuple[str, str]

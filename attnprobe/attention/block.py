@@ -56,13 +56,13 @@ def _read_observed(name: str) -> Any:
 class AttentionBlock:
     """Attention of consecutive queries of a batch to all their keys, without padding.
 
-    It has the parts of ``observed`` that were asked for, by their names in ``Observed``.
+    The requested parts of ``observed`` are attributes, by their names in ``Observed``.
 
     Attributes:
         probabilities: (batch, head, query, key); every row sums to 1.
         offset: Position in the sequence of the first query of the block.
-        weighted: Of attention that is weighted by what it carries, the sums (batch, head, query) that its
-            rows were divided by; None where the rows are those of the softmax.
+        weighted: For attention weighted by vector norms, the sums (batch, head, query) by which rows were
+            divided; None if the rows are those of the softmax.
     """
 
     probabilities: Tensor
@@ -82,7 +82,7 @@ class AttentionBlock:
 
     @property
     def span(self) -> slice:
-        """Where its queries stand in their sequences."""
+        """The positions of its queries in their sequences."""
         return slice(self.offset, self.offset + self.probabilities.shape[2])
 
     scores = _read_observed("scores")
@@ -99,7 +99,7 @@ class AttentionBlock:
 
     @property
     def carried(self) -> Tensor:
-        """What each row carries, sum_j p_ij ||W_O,h v_j||, where rows are weighted by norm; 0 for nothing."""
+        """The sum of each row before division, sum_j p_ij ||W_O,h v_j||, if rows are weighted by norm."""
         if self.weighted is None:
             raise NotObservedError("rows carry something only where Statistic(..., weights='norm').")
         return self.weighted
@@ -120,7 +120,7 @@ class AttentionBlock:
 
     @property
     def distance(self) -> Tensor:
-        """Mean distance of what each query looks at, in tokens; in an image, in patches, over these alone."""
+        """Mean distance of each query's attention, in tokens; in an image, in patches, over patches alone."""
         if self.layout.grid is None:
             return self.summary.distance
         if not self.layout.comparable:
@@ -130,7 +130,7 @@ class AttentionBlock:
         return torch.einsum("bhqk,qk->bhq", self.probabilities, distances.nan_to_num()) / mass
 
     def at_step(self, down: int, right: int) -> Tensor:
-        """Probability (batch, head, query) of the patch some rows below and some columns to the right.
+        """Probability (batch, head, query) of the patch at an offset of rows (down) and columns (right).
 
         NaN where that patch does not exist or does not count, and for queries that are no patches.
         """
@@ -169,7 +169,7 @@ class AttentionBlock:
         return values
 
     def restricted(self) -> "AttentionBlock":
-        """Drop the keys that do not count and renormalise each row over what is left, NaN if nothing is."""
+        """Drop the keys that do not count, and renormalise each row; NaN if no key is left."""
         keys, observed = self.layout.keys, self.observed
         if keys.all_kept:
             return self

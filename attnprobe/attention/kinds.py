@@ -74,19 +74,19 @@ def number_layers(kinds: Sequence[str], numbers: Sequence[int] = ()) -> tuple[Pl
 
 @dataclass(frozen=True)
 class Observed:
-    """What was asked for, of the queries and sequences of a block; None is what nobody asked for.
+    """What was requested for the queries and sequences of a block; the rest is None.
 
     Attributes:
-        scores: (batch, head, query, key) what the softmax is taken of: scaled, with biases, capped, and the
-            lowest number of its type (or -inf) where a key is masked.
-        values: (batch, head, key, width) what each key gives to a head, repeated where heads share it.
+        scores: (batch, head, query, key) the input of the softmax: scaled, with biases, capped, and the
+            lowest number of its type (or -inf) for a masked key.
+        values: (batch, head, key, width) the value vectors, repeated if heads share them.
         outputs: (batch, head, query, width) what each head gives to the output projection.
-        queries: (batch, head, query, width) the queries as they meet the keys: rotated, normalised.
-        keys: (batch, head, key, width) the keys they meet, repeated where heads share them.
+        queries: (batch, head, query, width) the queries that are multiplied by keys: rotated, normalised.
+        keys: (batch, head, key, width) these keys, repeated if heads share them.
         projection: (head, width, model width) the part of the output projection that reads a head,
             transposed: contributions are ``outputs @ projection``.
-        unembedding: (batch, key, model width) what raises the logit of the token of each key; None where what
-            heads add does not reach the logits, as in the encoder beside a decoder.
+        unembedding: (batch, key, model width) the unembedding of each key's token; None if heads do not reach
+            the logits directly, as in the encoder of an encoder-decoder model.
     """
 
     scores: "Tensor | None" = None
@@ -107,10 +107,10 @@ OBSERVABLE = tuple(field.name for field in fields(Observed) if field.name != UNE
 
 @dataclass(frozen=True)
 class HeadParameters:
-    """From what a layer reads to the queries and keys of its heads, W_Q,h and W_K,h, without biases.
+    """The weights W_Q,h and W_K,h of a layer's heads, without biases.
 
-    Both are (head, width, model width); keys are repeated where heads share them, and from decoder to encoder
-    their model width is that of the encoder.
+    Both are (head, width, model width). Keys are repeated if heads share them; from decoder to encoder, their
+    model width is the encoder's.
     """
 
     queries: "Tensor"

@@ -1,4 +1,4 @@
-"""Two checkpoints: a row a head of the first, with its partner, and paired differences of statistics."""
+"""Two checkpoints: one row per head of the first, with its partner, and paired differences of statistics."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,15 +29,15 @@ from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.numbers import format_number
 from attnprobe.table.table import Column, HeadTable
 
-#: With fewer blocks of documents than this, errors and p values are rough.
+#: With fewer blocks of documents, errors and p values are rough.
 _FEW = 10
-#: Chance alone gives a CKA of this or more: too few tokens.
+#: If chance alone gives a CKA of this or more, there are too few tokens.
 _CHANCE = 0.05
-#: A note names so many columns.
+#: How many columns a note names.
 _NAMED = 4
-#: A terminal shows so many columns, those in which most rows differ.
+#: How many columns a terminal shows, those in which most rows differ.
 _SHOWN = 2
-#: Numbers that differ by less than this part of the larger one may differ by the rounding of float32 alone.
+#: A relative difference below this may be the rounding of float32.
 _ROUNDING = 1e-6
 _DIVERGENCE = "nats"
 _SIMILARITY = "similarity, 0 to 1"
@@ -47,14 +47,14 @@ _SIMILARITY = "similarity, 0 to 1"
 class ModelComparison:
     """The sums of two models over the same texts."""
 
-    shared: SharedHeads  # which of their heads can be compared
-    statistics: Sequence[Statistic]  # what was measured of both
-    sums: tuple[Mapping[str, Any], Mapping[str, Any]]  # those of each statistic by its name, of either model
-    sequences: int  # how many sequences both have read
-    #: The divergence of heads of one number, (layer, head); None where there are none.
+    shared: SharedHeads  # the heads that can be compared
+    statistics: Sequence[Statistic]  # what was measured in both models
+    sums: tuple[Mapping[str, Any], Mapping[str, Any]]  # of each statistic by name, for either model
+    sequences: int  # how many sequences each model has read
+    #: The divergence between heads of the same number, (layer, head); None if the models have no such heads.
     numbered: Clustered | None
-    #: The divergence of every head from every other, and what their outputs have in common, kind by kind,
-    #: where they were measured.
+    #: If they were measured: the divergence between each head and each head of the other model, and the cross
+    #: moments of their outputs, by kind of attention.
     pairs: Mapping[Kind, Clustered]
     outputs: Mapping[Kind, CrossMoments]
     labels: Labels  # names and provenance for the table, those of the first model
@@ -64,12 +64,12 @@ class ModelComparison:
 
 @dataclass(frozen=True)
 class HeadDifferences:
-    """A statistic of heads in two models, row by row."""
+    """A statistic of heads in two models, and its differences, (row,)."""
 
     first: Floats  # the means in the first model
     second: Floats  # the means of the partners in the second
-    estimate: Estimate  # the second less the first, with its standard error; rounding alone is 0
-    #: What else a table holds of each head of either model, such as the offset it looks at.
+    estimate: Estimate  # the second minus the first, with standard errors; mere rounding is 0
+    #: Further numbers of each head in either model, such as the offset that it looks at.
     picked: Mapping[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
     @cached_property
@@ -83,7 +83,7 @@ class HeadDifferences:
 
     @property
     def moved(self) -> tuple[int, int]:
-        """How many rows are significantly higher, and how many lower, in the second model."""
+        """How many rows are significantly higher in the second model, and how many lower."""
         higher, certain = self.estimate.value > 0, self.adjusted < SIGNIFICANT
         return int((certain & higher).sum()), int((certain & ~higher).sum())
 
@@ -91,8 +91,8 @@ class HeadDifferences:
 def tabulate_heads(comparison: ModelComparison, match: Within | None = None) -> HeadTable:
     """Tabulate the heads of the first model beside those of the second.
 
-    A head's partner, which columns ``_b`` are about, is the one that is matched to it with ``match``, else
-    the one of its number, else the nearest. Heads are matched by their outputs, or else by their maps.
+    Columns ``_b`` are about a head's partner: with ``match`` the head that is matched to it, else the one of
+    the same number, else the nearest. Heads are matched by their outputs, or else by their maps.
     """
     shared, heads = comparison.shared, comparison.shared.first.heads
     rows = (np.array(shared.layers, np.intp)[:, None] * heads + np.arange(heads)).ravel()
@@ -134,7 +134,7 @@ def tabulate_heads(comparison: ModelComparison, match: Within | None = None) -> 
 
 
 def _join_pairs(comparison: ModelComparison) -> dict[str, Floats]:
-    """Give what is known of every head with every other head, (head, other head), by name."""
+    """Join the measures of pairs of heads over all kinds of attention, (head, other head), by name."""
     join, known = comparison.shared.join, dict[str, Floats]()
     if comparison.outputs:
         known["cka"] = join({kind: moments.cka for kind, moments in comparison.outputs.items()})
@@ -154,7 +154,7 @@ def _add_partner(
     *,
     headline: bool = False,
 ) -> None:
-    """Append which head is the partner of each, and what is known of the two."""
+    """Append the layer and number of each head's partner, and the measures of the two."""
     places, heads = comparison.shared.second.places, comparison.shared.second.heads
     partners = [divmod(number, heads) if number >= 0 else None for number in partner[rows].tolist()]
     layers = [None if at is None else places[at[0]].layer for at in partners]
@@ -203,7 +203,7 @@ def _add_statistics(
 def _note_differences(
     comparison: ModelComparison, rows: Places, differences: Mapping[str, HeadDifferences]
 ) -> Iterator[str]:
-    """Note which columns differ, what chance or rounding may have made, and which errors are rough."""
+    """Note which statistics differ, what may be chance or rounding, and when errors are rough."""
     chance = max((moments.chance_cka for moments in comparison.outputs.values()), default=0.0)
     if chance >= _CHANCE:
         yield (
@@ -283,7 +283,7 @@ def compare_paired(first: Blocked, second: Blocked) -> HeadDifferences:
 
 
 def _pick_number(statistic: Statistic, sums: Blocked) -> tuple[Blocked, dict[str, NDArray[Any]]]:
-    """Pick the sums of the one number that a table has of each head, (block, head), and say which it is."""
+    """Pick the number of each head that a table shows: its sums (block, head), and which number it is."""
     counts, totals, picked = sums.counts, sums.totals, {}
     if statistic.pick is not None:
         places, picked = statistic.pick(sums.count, sums.average)

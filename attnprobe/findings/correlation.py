@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from attnprobe.findings.noise import UNKNOWN, Disattenuated, disattenuate
-from attnprobe.findings.sides import KINDS, PairedSides, TableSide
+from attnprobe.findings.sides import SETTINGS, PairedSides, TableSide
 from attnprobe.sums.inference import CONFIDENCE
 from attnprobe.table.builder import Labels, TableBuilder, describe_documents
 from attnprobe.table.table import Column, HeadTable
@@ -70,7 +70,7 @@ def tabulate_disagreement(pair: PairedSides, facts: Mapping[str, Any], most: int
 
 
 def _start_table(pair: PairedSides, facts: Mapping[str, Any], rows: int) -> TableBuilder:
-    """Begin with the names of the data of both sides, which are the same where two checkpoints read one."""
+    """Start a table about two sides: the names of their data, and notes on their documents."""
     inside, outside = sides = pair.inside, pair.outside
     same = pair.across and inside.dataset == outside.dataset
     dataset = inside.dataset if same else f"{inside.dataset} and {outside.dataset}"
@@ -111,7 +111,7 @@ def _correlate(pair: PairedSides, true: Disattenuated) -> list[tuple[str, str, f
 
 
 def _direction(side: TableSide) -> int:
-    """Tell whether a high value means that a head matters (1), that it does not (-1), or neither (0)."""
+    """Give 1 if a high value means that a head matters, -1 if it means the opposite, and 0 if neither."""
     if side.column in {"importance", "fisher", "ig_abs", "relevance_abs"}:
         return 1
     if side.column != "score" or "metric" not in side.labels:
@@ -128,12 +128,12 @@ def _note_sides(pair: PairedSides) -> Iterator[str]:
             "A head that matters has a high value on one side and a low one on the other: a negative r is "
             "agreement."
         )
-    for kind in KINDS:
-        ours, theirs = inside.labels.get(kind), outside.labels.get(kind)
-        if kind == "replaced_by" and None in (ours, theirs):  # of importance
+    for setting in SETTINGS:
+        ours, theirs = inside.labels.get(setting), outside.labels.get(setting)
+        if setting == "replaced_by" and None in (ours, theirs):  # of importance
             continue
         if ours != theirs:
-            yield f"The {kind} differs: {ours or 'none'} and {theirs or 'none'}."
+            yield f"The {setting} differs: {ours or 'none'} and {theirs or 'none'}."
 
 
 def _note_noise(pair: PairedSides, true: Disattenuated) -> Iterator[str]:

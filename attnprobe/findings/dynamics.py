@@ -1,4 +1,4 @@
-"""Measures over the steps of a training run: tables into one, what changed at a step, how orders settle."""
+"""Measures over a training run: tables of its steps in one, what changed, how orders of heads settle."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,24 +13,24 @@ from attnprobe.table.kinds import PRUNING_STEP, STEP
 from attnprobe.table.table import Cell, Column, HeadTable, stack_rows
 
 Floats = NDArray[np.float64]
-#: A table with the step of training it is of.
+#: A training step and its table.
 Step = tuple[int, HeadTable]
-#: So many heads that changed most are named at a step.
+#: How many heads, those that changed most, are named at a step.
 CHANGED = 3
-#: A rank correlation over fewer heads says nothing.
+#: The fewest heads of a rank correlation.
 LEAST_HEADS = 3
 #: Keys that stand before the step.
 _FIRST = ("model", "dataset")
-#: What names a head.
+#: The keys of a head.
 _PLACE = ("attention", "layer", "head")
-#: What must be the same at all steps, and is chosen anew for each checkpoint where nobody names it.
+#: What must be the same at all steps, with the option that sets it; by default each checkpoint has its own.
 _CHOSEN = {"objective": "--objective", "method": "--method", "metric": "--metric", "criterion": "--prune-by"}
 #: The steps with which the order of heads at a step is compared.
 _COMPARED = {"last": "the last step", "previous": "the step before"}
 
 
 def check_alike(first: Step, other: Step) -> None:
-    """Refuse tables that do not belong to one run: other tokens, other heads, another task."""
+    """Raise DataError if two tables are not of one run: they differ in tokens, heads or task."""
     (one, ours), (two, theirs) = first, other
     texts = [step.provenance.get("corpus", {}).get("texts") for step in (ours, theirs)]
     if texts[0] != texts[1]:
@@ -62,10 +62,7 @@ def record_step(step: int, table: HeadTable, checkpoint: str, revision: str | No
 
 
 def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
-    """Stack the tables of all steps, with a column ``step`` behind model and dataset.
-
-    Notes that all steps share are given once.
-    """
+    """Stack the tables of all steps, with a column ``step`` behind model and dataset; common notes stay."""
     first = steps[0][1]
     notes = [note for note in first.notes if all(note in table.notes for _, table in steps)]
     renamed = [(step, _rename_column(table, STEP, PRUNING_STEP)) for step, table in steps]
@@ -74,7 +71,7 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
 
 
 def split_steps(table: HeadTable) -> list[Step]:
-    """Split what ``stack_steps`` stacked; a table's own record and notes are those on record for its step."""
+    """Split a table that ``stack_steps`` stacked; each part has the record and notes of its step."""
     if STEP not in table.data or not isinstance(table.provenance.get("steps"), list):
         raise DataError("the table has no steps of training on record, so no further step can be added")
     title, steps = table.title.rpartition(" at ")[0], list[Step]()
@@ -88,7 +85,7 @@ def split_steps(table: HeadTable) -> list[Step]:
 
 
 def summarise_step(table: HeadTable, before: HeadTable | None) -> dict[str, float]:
-    """Sum up a step in a few numbers: of each headline measure its mean over heads, and what has changed.
+    """Summarise a step: for each headline measure its mean over heads, and its largest changes.
 
     ``NAME`` is the mean over heads, ``NAME_change`` the largest absolute change of a head since the step
     before, and ``NAME/L1H3`` the value of each of the ``CHANGED`` heads that changed most.
@@ -158,7 +155,7 @@ def correlate_ranks(values: Floats, others: Floats) -> tuple[int, float, float]:
 
 
 def _list_measures(table: HeadTable) -> list[str]:
-    """Name the columns that put heads into an order; none where rows are not heads."""
+    """Name the numeric measures of a table; none if its rows are not heads."""
     if not {"layer", "head"} <= table.data.keys():
         return []
     names = [column.name for column in table.columns if column.role == "measure"]
@@ -166,7 +163,7 @@ def _list_measures(table: HeadTable) -> list[str]:
 
 
 def _read_values(table: HeadTable, measure: str, kind: Cell = None) -> Floats:
-    """Read the cells of a measure, or those of a kind of attention."""
+    """Read the cells of a measure, of all heads or of one kind of attention."""
     cells = np.array(table.data[measure], np.float64)
     return cells if kind is None else cells[[other == kind for other in table.data["attention"]]]
 

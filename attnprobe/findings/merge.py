@@ -24,31 +24,31 @@ from attnprobe.table.table import HeadTable
 _MOST_LAYERS = _MOST_HEADS = 1000
 #: No array has more jobs, whatever a record says.
 _MOST_PARTS = 1_000_000
-#: So many parts are listed in a sentence.
+#: How many parts a sentence lists.
 _LISTED = 12
-#: What must be alike in the records, and what a person calls it.
+#: Parts of the record that must be alike, with their names in errors.
 _ALIKE = {"model": "model", "architecture": "architecture", "options": "setting", "asked": "question"}
-#: What decides which documents there are to be parted.
+#: Options that decide which documents are split into parts.
 _CHOOSING = ("limit", "sample", "sample_seed")
-#: What may differ in the records: how much is read and how fast, and what was seen on the way.
+#: What may differ in the records: how much is read, how fast, and what was noticed meanwhile.
 _FREE = {*_CHOOSING, "part", "until", "batch_tokens", "memory", "evidence", "warnings", "threaded"}
-#: What tells a file that was read from others: its hash, and which columns of it are texts.
+#: What identifies a file that was read: its hash, and which of its columns were texts.
 _TELLING = ("sha256", "text_column", "pair_column", "label_column")
 
 
 @dataclass(frozen=True)
 class ReadParts:
-    """What a job has read of a corpus: some of its parts, or all of it, which is part 1 of 1."""
+    """The parts of a corpus that a job has read; all of a corpus is part 1 of 1."""
 
-    corpus: frozenset[str]  # its files, each by its hash and columns; if none is known, what describes it
-    chosen: tuple[Any, ...]  # which of its documents were parted: the limit, the sample and its seed
+    corpus: frozenset[str]  # its files, each by its hash and columns, or else its description
+    chosen: tuple[Any, ...]  # the limit, the sample and its seed, which chose the documents
     of: int  # the number of parts
-    numbers: frozenset[int]  # those that were read, from 1
-    described: Mapping[str, Any]  # the dataset as it is on record
+    numbers: frozenset[int]  # of the parts that were read, from 1
+    described: Mapping[str, Any]  # the dataset on record
 
     @classmethod
     def read(cls, dataset: Mapping[str, Any], options: Mapping[str, Any]) -> "ReadParts":
-        """Read it off a record; raises ValueError, KeyError or TypeError where that is damaged."""
+        """Read the parts off a record; raises ValueError, KeyError or TypeError if it is damaged."""
         of, listed = 1, [1]
         if (merged := dataset.get("parts")) is not None:
             options, of, listed = merged, int(merged["of"]), merged["read"]
@@ -68,12 +68,12 @@ class ReadParts:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What parts that add up have in common."""
+        """What is equal in parts that add up."""
         return self.corpus, self.chosen, self.of
 
     @property
     def record(self) -> dict[str, Any]:
-        """The dataset with its parts, as ``read`` takes it."""
+        """The dataset with its parts, for a record that ``read`` understands."""
         if self.of == 1:
             return dict(self.described)
         parts = {
@@ -91,7 +91,7 @@ class ReadParts:
         return f"part{'s' * (len(listed) != 1)} {join_names(listed, _LISTED)} of {self.of:,} of {name}"
 
     def check(self, table: str, other: "ReadParts", other_table: str) -> None:
-        """Refuse what another table has read, too, or may have read."""
+        """Raise DataError if another table has read the same documents, or may have."""
         if not self.corpus & other.corpus:
             return
         if self.key != other.key:
@@ -109,23 +109,23 @@ class ReadParts:
 
 @dataclass(frozen=True)
 class Job:
-    """One job: its sums and what is on record about it."""
+    """One job: its sums and its record."""
 
-    name: str  # what the user calls its table
+    name: str  # of its table, for errors
     title: str
-    tabulation: str  # what a row of the table is
+    tabulation: str  # the name of the kind of table
     sums: Arrays
-    identities: list[str]  # what was measured, by name and version
-    texts: list[str]  # which texts it has seen, by their SHA-256
-    rarity: str  # which tokens it took for rare, by a SHA-256
-    beside: Mapping[str, list[str]]  # the texts of each statistic that was measured on others, as a treebank
+    identities: list[str]  # of the statistics: name and version
+    texts: list[str]  # the SHA-256 of each text that it has read
+    rarity: str  # a SHA-256 of the tokens that it took for rare
+    beside: Mapping[str, list[str]]  # the texts of each statistic that reads others, such as a treebank
     record: Mapping[str, Any]  # the provenance of the table, without the sums
-    parts: Sequence[ReadParts]  # what it has read of each dataset
+    parts: Sequence[ReadParts]  # of each dataset
     described: Mapping[str, str] = field(default_factory=dict)  # the name and the SHA-256 of its file
 
     @classmethod
     def read(cls, table: Path | str | HeadTable) -> "Job":
-        """Read the json that lies beside a table, a table in json, or a table at hand."""
+        """Read a job from a table, a table in json, or the json beside a table."""
         if isinstance(table, HeadTable):
             record: Any = to_json(table.provenance)  # as a file would give it
             return cls._read_record(f"the table {table.title!r}", table.title, record)
@@ -163,7 +163,7 @@ class Job:
 
     @property
     def telling_texts(self) -> set[str]:
-        """The texts by which a job is told from others: two parts of a corpus may say the same."""
+        """The texts that no other job may have; none for a part of a corpus, whose texts may repeat."""
         is_part = len(self.parts) == 1 and self.parts[0].of > 1
         return set() if is_part else set(self.texts)
 
@@ -172,19 +172,19 @@ class Job:
             return Measurement.from_arrays(self.sums, {each.name: each.sums for each in statistics})
 
 
-class _Whole:
-    """What jobs add up to, one after the other, of which only the sums of all are kept."""
+class _MergedJobs:
+    """The sum of jobs, which are added one after the other."""
 
     def __init__(self, first: Job, custom: Sequence[Statistic]) -> None:
         self.jobs = [replace(first, sums={})]
         self.statistics = _find_statistics(first, custom)
         self.measurement = first.measure(self.statistics)
         self.beside = {name: list(seen) for name, seen in first.beside.items()}
-        self.dropped = False  # whether anything could not be added up
+        self.dropped = False  # whether a statistic could not be added up
         self._texts, self._custom = first.telling_texts, custom
 
     def add(self, job: Job) -> None:
-        """Add a job; what jobs share, such as a treebank beside their texts, counts once."""
+        """Add a job; a text that jobs share beside their own, such as a treebank, counts once."""
         first = self.jobs[0]
         _check_alike(first, job, self._custom)
         if job.telling_texts & self._texts:
@@ -290,7 +290,7 @@ def merge_tables(
     custom, jobs = list(custom), map(Job.read, tables)
     first, second = next(jobs), next(jobs)
     _check_alike(first, second, custom)  # before the statistics of one of them are looked for
-    whole = _Whole(first, custom)
+    whole = _MergedJobs(first, custom)
     for job in chain([second], jobs):
         whole.add(job)
     if (tabulation := all_tabulations().get(first.tabulation)) is None:
@@ -323,7 +323,7 @@ def _make_labels(record: Mapping[str, Any]) -> Labels:
 
 @contextmanager
 def _refuse_damage(name: str) -> Iterator[None]:
-    """Refuse a record that is not what a command writes, whatever is wrong with it."""
+    """Raise DataError for whatever is wrong with a damaged record."""
     try:
         yield
     except (ValueError, KeyError, TypeError, IndexError) as error:
@@ -351,7 +351,7 @@ def _check_alike(first: Job, other: Job, custom: Sequence[Statistic]) -> None:
 
 
 def _leaves_out_counts(job: Job, other: Job, custom: Sequence[Statistic]) -> bool:
-    """Tell whether a job holds all that another measured, but for what merging leaves out (``by_corpus``)."""
+    """Tell whether a job measured all that another did, but for what merging leaves out (``by_corpus``)."""
     lacking = set(other.identities) - set(job.identities)
     if lacking and "merged" not in job.record:
         return False

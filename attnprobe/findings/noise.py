@@ -1,4 +1,4 @@
-"""What a correlation over heads would be without the noise of the examples."""
+"""Correlation over heads, corrected for the noise of the examples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ from attnprobe.sums.documents import BLOCKS
 from attnprobe.sums.inference import Estimate
 
 Floats = NDArray[np.float64]
-#: Under this name a record holds the sums of a column over blocks of documents.
+#: The key of a record for the sums of a column over blocks of documents.
 RECORD = "blocks"
-#: Under this name the sums keep the values of the column itself.
+#: The names of the arrays of these sums: counts, totals, and the values of the column.
 _COUNT, _TOTAL, _VALUES = "count", "total", "values"
-#: Relative difference that is rounding.
+#: A relative difference up to this is rounding.
 _ROUNDING = 1e-9
-#: With fewer blocks of documents than this, leaving one out leaves no two that differ.
+#: The jackknife needs this many blocks of documents.
 _LEAST = 3
-#: Terms of a correlation that are no heads.
+#: How many terms of ``_list_terms`` are not sums of heads.
 _PRODUCTS = 8
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A number for every head, and how it came about block of documents by block of documents."""
+    """A number for every head, as sums over blocks of documents."""
 
     count: Floats  # (block,) examples
     total: Floats  # (block, head) their sum
@@ -119,13 +119,13 @@ def disattenuate(inside: Sample, outside: Sample, *, shared: bool = False) -> Di
 
 
 def _leave_out_blocks(terms: Floats, total: Floats) -> Estimate:
-    """Estimate r, where ``total`` is summed over all samples and ``terms`` are the blocks of one of them."""
+    """Jackknife r over the blocks of one sample, ``terms``; ``total`` is the sum over all samples."""
     others, filled = total - terms.sum(0), np.any(terms, axis=1).astype(np.float64)
     return jackknife(lambda sums: _correlate(others + sums), terms, filled, unbiased=True)
 
 
 def _list_terms(inside: Sample, outside: Sample) -> Floats:
-    """List what a correlation is made of, block by block: S, T, S.S, T.T, S.T, n, m, n n, m m, n m."""
+    """List the terms of a correlation for each block: S, T, S.S, T.T, S.T, n, m, n n, m m, n m."""
     s, t = (side.total - side.total.mean(1, keepdims=True) for side in (inside, outside))
     n, m = inside.count, outside.count
     products = [(s * s).sum(1), (t * t).sum(1), (s * t).sum(1)]
@@ -133,7 +133,7 @@ def _list_terms(inside: Sample, outside: Sample) -> Floats:
 
 
 def _correlate(total: Floats) -> Floats:
-    """Make r of sums (..., term) of what ``_list_terms`` lists; NaN where a side has no more than noise."""
+    """Compute r from sums (..., term) of ``_list_terms``; NaN where a side is nothing but noise."""
     heads = (total.shape[-1] - _PRODUCTS) // 2
     s, t = total[..., :heads], total[..., heads : 2 * heads]
     ss, tt, st, n, m, nn, mm, nm = np.moveaxis(total[..., 2 * heads :], -1, 0)
@@ -152,7 +152,7 @@ def _are_equal(inside: Sample, outside: Sample) -> bool:
 def block_record(column: str, places: Sequence[Place], blocks: Blocked, values: Floats) -> dict[str, Any]:
     """Make the record of the sums of a column over blocks (block, layer, head), and of its values.
 
-    These tell whether a table was written again without its record.
+    The values show later whether the table is still the one that the record describes.
     """
     layers = [list(place.key) for place in places]
     count = blocks.counts.max((1, 2))
@@ -199,7 +199,7 @@ def read_sample(
 
 
 def _agree(written: Floats, recorded: Floats) -> bool:
-    """Tell whether numbers are the same but for the digits that ``--precision`` left."""
+    """Tell whether numbers are the same, up to rounding by ``--precision``."""
     finite = written[np.isfinite(written)]
     fitting = (digits for digits in range(1, 17) if all(float(f"{x:.{digits}g}") == x for x in finite))
     tolerance = max(_ROUNDING, 0.51 * 10.0 ** (1 - next(fitting, 17)))

@@ -1,4 +1,4 @@
-"""Which heads of two models are of one kind, and which is whose partner."""
+"""Heads of two models: which can be compared, and which are partners."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from attnprobe.errors import DataError
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
-#: Within which heads partners are looked for: layers of one number, or all of the model.
+#: Where a head's partner is looked for: in the layer of the same number, or in all layers.
 Within = Literal["layer", "model"]
-#: More than any distance, so that pairs without one come last.
+#: A distance larger than any real one, for pairs without a distance.
 _FAR = 2.0
 
 
@@ -23,10 +23,10 @@ _FAR = 2.0
 class HeadGrid:
     """The heads of a model."""
 
-    places: Sequence[Place]  # what names each layer, in the order of a forward pass
+    places: Sequence[Place]  # the name of each layer, in the order of a forward pass
     kinds: Sequence[Kind]  # the kind of attention of each layer
-    heads: int  # the heads in each layer, removed ones included
-    kept: Sequence[Sequence[int]]  # the numbers of the heads of each layer that were not removed
+    heads: int  # the number of heads in each layer, including removed ones
+    kept: Sequence[Sequence[int]]  # for each layer, the numbers of the heads that were not removed
 
     @property
     def size(self) -> int:
@@ -40,9 +40,9 @@ class HeadGrid:
         return np.array(self.layers(kind), np.intp)[:, None] * self.heads + np.arange(self.heads)
 
     def find_kept(self, kind: Kind) -> tuple[Places, Places]:
-        """Find the heads that the maps of a kind hold: their places there, and their numbers in the kind.
+        """Find the heads of a kind that were kept: their places among the computed maps, and their numbers.
 
-        A layer that lost all its heads computes one that is none of them.
+        A layer that lost all its heads still computes one map, which is none of them.
         """
         places, numbers, computed = list[int](), list[int](), 0
         for rank, layer in enumerate(self.layers(kind)):
@@ -55,7 +55,7 @@ class HeadGrid:
 
 @dataclass(frozen=True)
 class SharedHeads:
-    """The heads of two models that are of kinds which both have, ``kinds``, in the order of tables."""
+    """The heads of two models whose kinds of attention, ``kinds``, both models have."""
 
     first: HeadGrid
     second: HeadGrid
@@ -63,7 +63,7 @@ class SharedHeads:
 
     @classmethod
     def of(cls, names: tuple[str, str], first: HeadGrid, second: HeadGrid) -> "tuple[SharedHeads, list[str]]":
-        """Find the kinds that two models share, or raise DataError; and say which are left out."""
+        """Find the kinds that two models share, and note the others; raises DataError if none is shared."""
         ours, theirs = ([kind for kind in Kind if kind in side.kinds] for side in (first, second))
         kinds = tuple(kind for kind in ours if kind in theirs)
         sides = list(zip(names, (ours, theirs), strict=True))
@@ -89,22 +89,22 @@ class SharedHeads:
         return self.first.find_kept(kind), self.second.find_kept(kind)
 
     def numbered(self, kind: Kind) -> bool:
-        """Tell whether both have as many layers of a kind, with as many heads: each has one of its number."""
+        """Tell whether both models have as many layers and heads of a kind, so that numbers correspond."""
         ours, theirs = self.number(kind)
         return ours.shape == theirs.shape
 
     @cached_property
     def alike(self) -> bool:
-        """Whether each head of the first model has one of its number in the second, whatever the kind."""
+        """Whether numbers of heads correspond in all kinds of attention."""
         return all(map(self.numbered, self.kinds))
 
     @property
     def layers(self) -> list[int]:
-        """The layers of the first model that are of a kind which both have."""
+        """The layers of the first model whose kind both models have."""
         return [layer for layer, kind in enumerate(self.first.kinds) if kind in self.kinds]
 
     def check_layers(self, names: tuple[str, str], within: Within) -> None:
-        """Refuse layers that are to have partners of their number, where the numbers of layers differ."""
+        """Raise DataError if heads are to be matched layer by layer, but the numbers of layers differ."""
         for kind in self.kinds if within == "layer" else ():
             ours, theirs = map(len, self.number(kind))
             if ours != theirs:
@@ -114,7 +114,7 @@ class SharedHeads:
                 )
 
     def join(self, by_kind: Mapping[Kind, Floats]) -> Floats:
-        """Put numbers of pairs of heads, kind by kind, into one array of all heads of both; NaN elsewhere."""
+        """Join arrays of pairs of heads by kind to one of all heads (head, other head), NaN elsewhere."""
         joined = np.full((self.first.size, self.second.size), np.nan)
         for kind, numbers in by_kind.items():
             ours, theirs = self.number(kind)
@@ -126,7 +126,7 @@ class SharedHeads:
 
 
 def find_namesakes(shared: SharedHeads) -> Places:
-    """Find the head of the same number, for heads of kinds that have as many in both models."""
+    """Find the partner of the same number, in the kinds of attention whose numbers correspond."""
     partner = np.full(shared.first.size, -1, np.intp)
     for kind in filter(shared.numbered, shared.kinds):
         ours, theirs = shared.number(kind)
@@ -170,5 +170,5 @@ def match_heads(shared: SharedHeads, distances: Floats, within: Within) -> Place
 
 
 def pick_pairs(numbers: Floats, partner: Places) -> Floats:
-    """Pick the number of each head and its partner from (head, other head); NaN without one."""
+    """Pick the number of each head with its partner from (head, other head); NaN without a partner."""
     return np.where(partner >= 0, numbers[np.arange(len(partner)), partner], np.nan)

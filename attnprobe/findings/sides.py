@@ -1,4 +1,4 @@
-"""The two sides of a correlation: which heads both have, and which examples."""
+"""The two sides of a correlation: the heads that both have, and the examples that both read."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,23 +15,23 @@ from attnprobe.table.naming import join_names
 from attnprobe.table.table import Cell, HeadTable
 
 Floats = NDArray[np.float64]
-#: What is compared where the user names no column: the first of these that a table has.
+#: The column that is compared by default is the first of these that a table has.
 VALUES = ("importance", "ig_abs", "relevance_abs", "score")
 _ATTENTION = "attention"
-#: What names a head.
+#: The keys of a head.
 _PLACE = (_ATTENTION, "layer", "head")
-#: What must be the same in all rows of a table, and is worth a word where two tables differ in it.
-KINDS = ("objective", "method", "metric", "replaced_by")
-#: What names a head: the kind of attention if there are several, layer, head.
+#: Columns that must be the same in all rows of a table; if the two tables differ in one, a note says so.
+SETTINGS = ("objective", "method", "metric", "replaced_by")
+#: The kind of attention if there are several, layer, head.
 Head = tuple[Any, ...]
-#: An error names so many columns, and so many values of one.
+#: How many columns an error names, and how many values of a column.
 _COLUMNS, _LABELS = 20, 4
-#: A correlation needs so many heads.
+#: The fewest heads of a correlation.
 _LEAST = 3
-#: With these of a corpus, documents were skipped, and the numbers of the others moved up.
+#: If one of these counts of a corpus is not 0, documents were skipped, and later ones have other numbers.
 _SKIPPED = ("empty", "unanswered", "words_lost")
 
-#: What is said of a side that is no table of heads.
+#: The end of the error for a side that is not a table of heads.
 MODEL_IS_MISSING = (
     "a model is missing where the sides are data, `attnprobe correlate MODEL --in-domain DATA --out-domain "
     "DATA`; or give tables that `attnprobe importance` or `attnprobe ablate` wrote."
@@ -53,7 +53,7 @@ class TableSide:
 
     @classmethod
     def from_table(cls, table: HeadTable, name: str, column: str | None = None) -> "TableSide":
-        """Read a table that ``importance``, ``ablate`` or any other command with a row a head wrote."""
+        """Read a table that ``importance``, ``ablate`` or any other command with one row per head wrote."""
         if not {"layer", "head"} <= table.data.keys():
             raise DataError(f"{name} has no columns layer and head; {MODEL_IS_MISSING}")
         if not len(table):
@@ -64,7 +64,7 @@ class TableSide:
             raise DataError(f"{name} has no column {column!r}; its columns are {listed}.")
         labels = {
             label: _read_label(table.data[label], label, name)
-            for label in ("model", "dataset", *KINDS)
+            for label in ("model", "dataset", *SETTINGS)
             if label in table.data
         }
         keys = tuple(key for key in _PLACE if key in table.data)
@@ -172,9 +172,9 @@ def _check_same_heads(inside: TableSide, outside: TableSide) -> None:
 
 
 def _share_documents(inside: TableSide, outside: TableSide, *, across: bool) -> bool | None:
-    """Tell whether a document of a number is the same one on both sides; None where nobody knows.
+    """Tell whether documents of the same number are the same on both sides; None if unknown.
 
-    Where tokenizers differ, documents of the same data have the same numbers if none was skipped.
+    With different tokenizers, the same data give documents the same numbers if none was skipped.
     """
     if inside.texts & outside.texts:
         return True if inside.texts == outside.texts else None
@@ -224,7 +224,7 @@ def _pair_checkpoints(inside: TableSide, outside: TableSide, shared: bool | None
 
 
 def _place_heads(side: TableSide) -> dict[Head, Head]:
-    """Give what a side calls each head, by its kind of attention, its layer and its number."""
+    """Map kind of attention, layer and number of each head to the keys of a side, which may lack the kind."""
     if _ATTENTION in side.keys:
         return {(str(head[0]), *head[1:]): head for head in side.heads}
     kinds = side.read("architecture").get("kinds")
@@ -234,7 +234,7 @@ def _place_heads(side: TableSide) -> dict[Head, Head]:
 
 
 def _find_shapes(side: TableSide, places: Iterable[Head]) -> dict[str, tuple[int, int]]:
-    """Give the number of layers of each kind, and of heads in each, those included that were removed."""
+    """Count the layers of each kind of attention, and the heads in each, including removed ones."""
     architecture = side.read("architecture")
     layers: dict[str, set[Any]] = {}
     heads: dict[str, int] = {}

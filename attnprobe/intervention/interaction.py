@@ -1,4 +1,4 @@
-"""Which heads stand in for each other: pairs are proposed by gradients, and confirmed by removing both."""
+"""Interactions of heads: pairs are proposed by gradients, and confirmed by removing both heads."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -53,23 +53,23 @@ def propose_pairs(data: TaskData) -> tuple[list[Head], Floats]:
 
 
 def agree_both_ways(changed: Floats) -> Floats:
-    """Give the smaller of both directions of the change of gradients (head off, head), its sign turned."""
+    """Propose interactions from the change of gradients (head off, head): the smaller of both directions."""
     other = changed.T
     agree = np.sign(changed) == np.sign(other)
     return np.where(agree, -np.sign(changed) * np.minimum(np.abs(changed), np.abs(other)), 0.0) + 0.0
 
 
 def run_interactions(session: TaskSession, pairs: int) -> HeadTable:
-    """Find which heads interact, and tabulate the proposed pairs, of which so many are tested."""
+    """Propose and confirm the strongest interactions, one row a pair."""
     with session.open_task("interact", {"--pairs": pairs}) as data:
         return tabulate_pairs(data, *find_interactions(data, pairs))
 
 
 def find_interactions(data: TaskData, most: int) -> tuple[list[Pair], Floats, Clustered]:
-    """Propose pairs on one half of the documents, and confirm the strongest ``most`` on the other half.
+    """Propose pairs on one half of the documents, and test the strongest ``most`` on the other half.
 
     Returns:
-        The pairs, the strongest proposal first, the proposed interactions, and those that are confirmed.
+        The pairs, the strongest proposal first; their proposed interactions; their measured interactions.
 
     Raises:
         AttnprobeError: When a half has less than two documents, or the task has no loss for each example.

@@ -1,6 +1,6 @@
-"""Which task a model is scored on while its heads are switched, checked before a model is loaded."""
+"""The task that a command asks for, checked before a model is loaded."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Literal
@@ -17,7 +17,7 @@ Measure = Literal["gradient", "ig", "lrp", "ablation"]
 #: What takes the place of what a head gives.
 ReplacedBy = Literal["zero", "mean", "resample"]
 
-#: Where labels are found.
+#: Where to give each kind of label.
 WHERE = {
     Gold.CLASS: "name their column with --label-column",
     Gold.SEVERAL: "name their column with --label-column",
@@ -27,7 +27,7 @@ WHERE = {
     Gold.TRIPLETS: "columns anchor, positive and negative, or others named as those of pairs are",
     Gold.RELEVANCE: "a folder with corpus.jsonl, queries.jsonl and qrels, or columns query and positive",
 }
-#: Documents in which a label is looked for.
+#: The number of documents in which a label is looked for.
 PEEKED = 1000
 
 Documents = Iterable[Document] | MediaFolder
@@ -35,7 +35,7 @@ Documents = Iterable[Document] | MediaFolder
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """Which task; ``labels_named`` says that the user named a column of labels, which are to be used."""
+    """The options of a task; ``labels_named`` says that the user named a column, which must be used then."""
 
     objective: str | None = None
     metric: str | None = None
@@ -59,7 +59,7 @@ class TaskOptions:
 
 
 def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) -> str:
-    """Check the name of a metric, by those ``known`` of a checkpoint; without one, choose the usual one."""
+    """Check the name of a metric, if any, against the ``known`` ones, or choose the first of these."""
     known = known or OBJECTIVES[objective].metrics
     if name is None:
         return known[0]
@@ -69,7 +69,7 @@ def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) ->
 
 
 def check_gold(objective: str | None, labelled: Gold, data: str = "the text") -> None:
-    """Refuse an objective that needs other labels than the data have, by the name of the data."""
+    """Refuse an objective that needs other labels than the data have."""
     gold = OBJECTIVES[objective].gold if objective else ()
     if gold and labelled not in gold:
         raise UsageError(
@@ -78,18 +78,24 @@ def check_gold(objective: str | None, labelled: Gold, data: str = "the text") ->
         )
 
 
+def peek_first(documents: Iterable[Document]) -> tuple[list[Document], Iterator[Document]]:
+    """Read the first documents; return them, and all documents."""
+    rest = iter(documents)
+    first = list(islice(rest, PEEKED))
+    return first, chain(first, rest)
+
+
 def peek(documents: Documents) -> tuple[Gold, Documents]:
-    """Find which kind of label one of the first documents has, without losing them."""
+    """Find the kind of label that the first documents have; return it, and all documents."""
     if isinstance(documents, MediaFolder):
         return Gold.CLASS if documents.labelled.items else Gold.NONE, documents
-    documents = iter(documents)
-    first = list(islice(documents, PEEKED))
+    first, documents = peek_first(documents)
     kinds = (find_gold(document.label) for document in first)
-    return next((kind for kind in kinds if kind), Gold.NONE), chain(first, documents)
+    return next((kind for kind in kinds if kind), Gold.NONE), documents
 
 
 def find_shared_gold(kinds: Sequence[Gold]) -> Gold:
-    """Find the kind of label that several sets of examples have; none where one of them has none."""
+    """Find the kind of label that all sets of examples share; none where one of them has no labels."""
     if not all(kinds):
         return Gold.NONE
     different = set(kinds)

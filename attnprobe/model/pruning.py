@@ -69,10 +69,10 @@ def _read_gone(config: Any) -> dict[int, set[int]]:
 def load_pruned(folder: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
     """Load a pruned checkpoint with its task head, in evaluation mode, on the CPU.
 
-    Weights have the ``dtype``, by default the stored one.
+    Weights have the type ``dtype``, by default the stored one.
 
     Raises:
-        AttnprobeError: When the folder holds no checkpoint, or its files contradict each other.
+        AttnprobeError: If the folder has no checkpoint, or its files contradict each other.
     """
     folder = Path(folder).expanduser()
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}

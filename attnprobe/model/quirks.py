@@ -192,8 +192,8 @@ def has_map(kind: str) -> bool:
 
 def find_head_width(module: nn.Module, config: Any, heads: int) -> int:
     """Find the width of a head's keys as its module states it, or else the configuration."""
-    stated = [getattr(module, name, None) for name in ("attention_head_size", "head_dim")]
-    stated += [getattr(config, name, None) for name in ("head_dim", "d_kv")]
+    stating = (module, "attention_head_size"), (module, "head_dim"), (config, "head_dim"), (config, "d_kv")
+    stated = (getattr(place, name, None) for place, name in stating)  # one by one: Gemma 4's config may raise
     width = next((width for width in stated if isinstance(width, int)), 0)
     return width or config.hidden_size // heads
 

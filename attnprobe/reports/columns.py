@@ -1,7 +1,7 @@
-"""Rows of a table as data of a chart: the same numbers, under names that the picture chooses.
+"""Reading the columns of a table for a picture, and naming its rows and measures.
 
-Names of columns come from files and may hold anything; in a chart they would become names of fields, of which
-Vega builds expressions. So fields have names of ours, and names of columns are only ever text.
+Vega builds expressions of the names of fields, and names of columns come from files. So each picture gives
+its fields fixed names, and the names of columns are only ever text.
 """
 
 import math
@@ -14,11 +14,12 @@ import numpy as np
 from attnprobe.errors import DataError, UsageError
 from attnprobe.reports.theme import Theme
 from attnprobe.table.cells import clean, format_cell, to_plain_column
+from attnprobe.table.kinds import OUT
 from attnprobe.table.naming import join_names, name_nearest
 from attnprobe.table.table import Cell, Column, HeadTable
 
 Record = dict[str, Any]
-#: What holds names of files and models, which stay as they are.
+#: Columns of names of files and models, which are written as they are.
 _NAMES = {"model", "dataset", "model_b", "table"}
 
 
@@ -59,7 +60,7 @@ def are_rows_unique(table: HeadTable, keys: Iterable[str]) -> bool:
 
 
 def label_rows(table: HeadTable, names: Iterable[str]) -> list[str]:
-    """Join some columns to a label for each row, leaving out those that are the same in all rows."""
+    """Label each row by the cells of some columns, leaving out columns that are the same in all rows."""
     columns = []
     for name in names:
         cells = read_cells(table, name)
@@ -85,7 +86,7 @@ def add_layers(labels: Iterable[str], layers: Iterable[Cell]) -> list[str]:
 
 
 def label_by_others(table: HeadTable, known: Container[str]) -> list[str]:
-    """Label each row by its keys but those that are known otherwise, such as by a place in the picture."""
+    """Label each row by its keys, except ``known`` ones, such as those that its place in a picture shows."""
     return label_rows(table, [name for name in list_keys(table) if name not in known])
 
 
@@ -95,8 +96,8 @@ def sort_labels(labels: Iterable[Cell]) -> list[Cell]:
     return sorted(unique) if all(isinstance(one, int) for one in unique) else unique  # type: ignore[type-var]
 
 
-def write_column(name: str) -> Callable[[HeadTable], list[str]]:
-    """Make what writes a column of words or whole numbers."""
+def make_reader(name: str) -> Callable[[HeadTable], list[str]]:
+    """Make a function that reads a column of words or whole numbers as text."""
     return lambda table: [format_cell(cell) for cell in read_cells(table, name)]
 
 
@@ -112,15 +113,16 @@ def title_axis(column: Column) -> str:
 
 
 def title_tooltip(title: str) -> str:
-    """Title a line of a tooltip with no word that Vega would show as a heading, or fetch as a picture."""
+    """Title a line of a tooltip; Vega would make a heading of "title", and fetch an "image"."""
     title = clean(title) or "column"
     return f"column {title}" if title.lower() in {"title", "image"} else title
 
 
 def name_source(table: HeadTable) -> str:
-    """Name the models and the data: "model demo, data embedded"; of many, two and how many more."""
+    """Name the models and data of a table: "model demo, data embedded"; of many, the first two."""
     parts = []
-    for word, columns in (("model", ("model", "model_b", "model_out")), ("data", ("dataset",))):
+    models, data = ("model", "model_b", f"model{OUT}"), ("dataset", f"dataset{OUT}")
+    for word, columns in (("model", models), ("data", data)):
         cells = (format_cell(cell) for name in columns for cell in read_cells(table, name))
         if names := list(dict.fromkeys(clean(cell) for cell in cells if cell)):
             plural = "s" if word == "model" and len(names) > 1 else ""
@@ -133,19 +135,18 @@ class DrawingRequest:
     """How a table is to be drawn."""
 
     theme: Theme  # colours and sizes
-    width: int  # about how many pixels the picture is to be wide
-    measures: Sequence[str] = ()  # the names of the columns wanted; empty for those that the table puts first
-    #: Into how many parts a tree of heads is cut; None for where the rule of ``clusters`` says.
-    clusters: int | None = None
-    #: Pixels for what is drawn, without what stands beside, above and below it.
+    width: int  # of the whole picture, in pixels
+    measures: Sequence[str] = ()  # the names of the columns wanted; empty for the table's headlines
+    clusters: int | None = None  # how many parts a tree of heads is cut into; None for the usual cut
+    #: Pixels left for the marks, without the labels and legends around them.
     room: float = 500.0
     high: float = 700.0
 
     def columns(self, table: HeadTable, most: int = 6) -> list[Column]:
         """Choose the measures to draw: those named, or else the table's headlines, or else its first.
 
-        Raises AttnprobeError when one is no column of numbers in this table, or none is named and none has
-        one quantity in all rows.
+        Raises AttnprobeError when a name is not that of a column of numbers, or when no name is given and no
+        column holds the same quantity in every row.
         """
         known = {column.name: column for column in table.columns if _is_numeric(table, column)}
         listed = ", ".join(map(clean, known)) or "none"

@@ -113,7 +113,7 @@ def list_group_tests(table: HeadTable, measure: str) -> list[GroupTest]:
 
 
 def tabulate_group_differences(table: HeadTable, request: DrawingRequest) -> list[HeadTable]:
-    """Tabulate the heads in which groups differ most: a table a measure, with a row a head and group."""
+    """Tabulate the heads in which groups differ most: one table per measure, one row per head and group."""
     tested = list_tested_measures(table)
     named = [column for column in request.columns(table) if column in tested] if request.measures else []
     return [_take_measure(table, column) for column in (named or tested)[:2]]

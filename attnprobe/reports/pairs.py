@@ -1,4 +1,4 @@
-"""Pairs of heads laid out: the distances between them, a tree of heads that attend alike, a map of points."""
+"""Tables of pairs of heads: their distances as a matrix, as a tree of heads, and as points in a plane."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,16 +23,16 @@ from attnprobe.table.table import Cell, HeadTable
 
 Floats = NDArray[np.float64]
 Place = tuple[Cell, Cell]
-#: What is a square of a distance; its root obeys the triangle inequality (Endres and Schindelin 2003).
+#: The divergence, which is the square of a distance: its root obeys the triangle inequality (Endres and
+#: Schindelin 2003).
 SQUARED = "jsd"
-#: Where a tree is cut when nobody says into how many clusters: this share of the height of its top. So does
-#: scipy (``color_threshold`` of ``dendrogram``), after MATLAB.
+#: The usual cut of a tree, as a share of the height of its last join; scipy's ``dendrogram`` colours by it.
 CUT = 0.7
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs of a table: for each row the layer and head of both, and what sets it apart beside them."""
+    """The pairs of a table: for each row the layer and head of both, and its other keys as a label."""
 
     labels: Sequence[str]
     first: Sequence[Place]
@@ -45,7 +45,7 @@ class Pairs:
 
 
 def find_pairs(table: HeadTable) -> Pairs | None:
-    """Find the pairs of a table; None where its rows are none, or a pair is there twice."""
+    """Find the pairs of a table; None where its rows are not pairs, or a pair has two rows."""
     keys = list_keys(table)
     names = next((pair for pair in (PAIR, PAIR_IN_LAYER) if set(pair) <= set(keys)), None)
     if names is None or not len(table):
@@ -61,7 +61,7 @@ def find_pairs(table: HeadTable) -> Pairs | None:
 
 
 def name_pairs(table: HeadTable) -> list[str]:
-    """Name the pair of each row, such as ``L3 H1 + L5 H2``; beside a decoder with what each attends to."""
+    """Name the pair of each row, such as ``L3 H1 + L5 H2``, with its kinds of attention if several."""
     sides = []
     for side in "ab":
         names = [f"{part}_{side}" for part in ("attention", "layer", "head")]
@@ -71,7 +71,7 @@ def name_pairs(table: HeadTable) -> list[str]:
 
 
 def has_all_pairs(table: HeadTable) -> bool:
-    """Tell whether a table has the divergence of all pairs of heads, also those of different layers."""
+    """Tell whether a table has the divergences of pairs of heads in different layers."""
     pairs = find_pairs(table) if SQUARED in table.data else None
     return pairs is not None and not pairs.within
 
@@ -83,8 +83,8 @@ class Distances:
     part: str
     heads: list[Place]
     matrix: Floats  # (head, head), symmetric, 0 on the diagonal
-    left_out: list[Place]  # heads without a distance to some other
-    name: str  # what the distances are
+    left_out: list[Place]  # heads that lack a distance to another head
+    name: str  # of the distances, with their unit
 
 
 def read_distances(table: HeadTable, request: DrawingRequest) -> Iterator[Distances]:
@@ -127,12 +127,11 @@ class Clusters:
     """A tree of heads, and the clusters that a cut leaves."""
 
     distances: Distances
-    joined: Floats  # the tree as scipy's ``linkage`` gives it: (join, (one, other, height, heads))
-    height: float  # where the tree is cut: what joins at or below it is a cluster
-    rule: str  # why there, in words
-    #: For each head the number of its cluster, counted down the picture from 1; None for a head on its own.
-    numbers: Sequence[int | None]
-    leaves: Sequence[int]  # the places of the heads in the order in which they are drawn
+    joined: Floats  # the tree as scipy's ``linkage`` gives it: (join, (first, second, height, heads))
+    height: float  # of the cut: groups that join at or below it are one cluster
+    rule: str  # how the height was chosen, in words
+    numbers: Sequence[int | None]  # the cluster of each head, from 1 down the picture; None for a lone head
+    leaves: Sequence[int]  # the heads in the order in which they are drawn
 
     @property
     def sizes(self) -> dict[int, int]:
@@ -153,9 +152,9 @@ def cluster_heads(distances: Distances, number: int | None = None) -> Clusters:
     """Join heads by average linkage (UPGMA, Sokal and Michener 1958), and cut the tree.
 
     Two groups join at the mean distance of their pairs. The tree is cut at 0.7 of the height of its last
-    join, or where it falls into ``number`` parts; a part of one head is a head on its own, and no cluster.
+    join, or so that it falls into ``number`` parts. A part of a single head is not a cluster.
 
-    Raises AttnprobeError when there are not so many heads.
+    Raises AttnprobeError when there are fewer heads than ``number``.
     """
     from scipy.cluster.hierarchy import fcluster, leaves_list, linkage
     from scipy.spatial.distance import squareform

@@ -13,12 +13,12 @@ from attnprobe.errors import AttnprobeError, UsageError, first_line
 from attnprobe.reports.theme import VEGA_LITE, Theme
 from attnprobe.table.destination import Saveable
 
-#: Pixels of png for one of the picture: sharp on today's screens, 192 to the inch.
+#: Pixels of a png for each pixel of the picture, so that it is sharp on screens of 192 pixels per inch.
 SCALE = 2.0
-#: The first two of an svg are the size of the whole.
+#: Width and height in an svg; the first two are those of the whole picture.
 _SIZE = re.compile(r'\b(width|height)="([\d.]+)"')
 _ID_OR_USE = re.compile(r'(\sid="|url\(#|href="#)([^")]+)("|\))')
-#: In json, characters that no XML may hold, at which vl-convert would end the whole process.
+#: Characters, as JSON writes them, that XML can't hold, and that would crash vl-convert.
 _NO_XML = re.compile(r"\\uff(?:fe|ff)")
 
 Spec = Mapping[str, Any]
@@ -77,7 +77,7 @@ FORMATS: dict[str, Callable[[Spec], bytes]] = {
 
 
 def warm_up(format: str) -> None:
-    """Start the renderer beside other work, such as imports: its engine takes a while to wake."""
+    """Start the renderer in a thread, beside other work: its engine takes a while to start."""
     threading.Thread(target=_start_renderer, args=(format,), daemon=True).start()
 
 
@@ -91,10 +91,10 @@ def _start_renderer(format: str) -> None:
 
 
 def _rename_ids(content: str) -> str:
-    """Rename what an svg refers to within itself, such as the gradient of a legend.
+    """Rename the ids of an svg, such as that of a legend's gradient, by a hash of its content.
 
-    Vega counts up from one picture to the next. With names of their own, the same picture is the same file,
-    and two pictures in one page do not take each other's colours.
+    Vega numbers ids through all pictures of a process. With a hash, the same picture gives the same file, and
+    two pictures in one page do not share ids.
     """
     names = [name for start, name, _ in _ID_OR_USE.findall(content) if start.endswith('id="')]
     places = {name: number for number, name in enumerate(dict.fromkeys(names))}
@@ -133,7 +133,7 @@ def _convert(spec: str) -> str:
 
 @dataclass(frozen=True)
 class Picture(Saveable):
-    """A picture of a table: a chart of altair without its theme, to be changed with altair's grammar."""
+    """A picture of a table. ``chart`` is an altair chart without the theme, which can be changed further."""
 
     endings: ClassVar[Sequence[str]] = tuple(FORMATS)
 
@@ -152,7 +152,7 @@ class Picture(Saveable):
         return FORMATS[format](self.spec)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """Show the picture in a notebook: svg, as wide as its cell at most; png where svg is not trusted."""
+        """Give a notebook the picture as svg, as wide as a cell at most, and as png if svg is refused."""
         import base64
 
         fitting = '<svg style="max-width: 100%; height: auto"'

@@ -18,17 +18,17 @@ IMAGE = 21.0
 
 
 class Part(NamedTuple):
-    """A part of the picture of a head: where it begins and ends, and the attention of each head."""
+    """A bar, or the image of patches, in the cell of each head: its left and right end, and its heights."""
 
     start: float
     end: float
     values: np.ndarray
-    pale: bool | None  # None of an image
+    pale: bool | None  # None for an image
 
 
 @dataclass(frozen=True)
 class Profile:
-    """What a table says of attention by offset, by the part of a cell that shows it."""
+    """Attention by offset, as the cells of an atlas show it."""
 
     first: np.ndarray  # to the first token, (row,)
     special: np.ndarray  # to other special tokens, (row,)
@@ -38,13 +38,13 @@ class Profile:
 
     @property
     def top(self) -> float:
-        """What full height stands for."""
+        """The attention that full height stands for."""
         bars = np.column_stack([self.first, self.special, self.beyond, *([] if self.side else [self.single])])
         return round_up(bars)
 
     @cached_property
     def parts(self) -> list[Part]:
-        """The parts of a head from left to right: a mark at either side, what lies beyond, single offsets."""
+        """The parts of a cell from left to right: first token, before, offsets, behind, special tokens."""
         first, special = (2.0, self.first, False), (2.0, self.special, False)
         beyond = [(1.6, values, True) for values in self.beyond.T]
         if self.side:
@@ -61,10 +61,7 @@ class Profile:
         return parts
 
     def list_corners(self, *, pale: bool) -> Iterator[tuple[float, np.ndarray]]:
-        """List corners of the outline of bars: where they are, and how high each head's is, from 0 to 1.
-
-        The outline is at its base where there is no bar.
-        """
+        """List the corners of the outline of bars: the place of each, and its height in each head, 0 to 1."""
         parts = [part for part in self.parts if part.pale == pale]
         base = np.zeros(len(self.first))
         yield 0.0, base
@@ -74,7 +71,7 @@ class Profile:
                 yield part.end, base
 
     def explain(self) -> list[str]:
-        """Say what the parts of the picture of a head are."""
+        """Explain the parts of a cell, for a caption."""
         ends = "the ends: first and other special tokens; pale: further away"
         if self.side:
             return [f"squares: attention to patches up to {self.side // 2} rows and columns away", ends]
@@ -84,12 +81,12 @@ class Profile:
 
 
 def take_root(values: np.ndarray, end: float) -> np.ndarray:
-    """Give square roots as shares of that of the end of a scale; 0 where a value is undefined."""
+    """Give the square roots of values as shares of the root of ``end``; 0 for undefined values."""
     return np.sqrt(np.clip(np.nan_to_num(values) / end, 0, 1))
 
 
 def round_up(values: np.ndarray) -> float:
-    """Give the end of a scale that no value exceeds."""
+    """Choose a round number that no value exceeds, for the end of a scale."""
     highest = float(np.nanmax(values)) if np.isfinite(values).any() else 1.0
     return next((top for top in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if top >= highest), 1.0)
 
@@ -118,7 +115,7 @@ def _sort_cells(cells: np.ndarray, *, patches: bool) -> Profile:
 
 
 def join_beside_profile(tables: Sequence[HeadTable]) -> HeadTable:
-    """Put what other tables say of the same heads, such as roles, beside the one with attention by offset."""
+    """Join tables of the same heads, such as roles, to the one of them that has attention by offset."""
     profiles = [table for table in tables if read_profile(table) is not None]
     if len(profiles) != 1:
         raise UsageError(

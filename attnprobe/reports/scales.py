@@ -1,8 +1,8 @@
-"""From numbers to colours, by one rule for pictures, the terminal and pages.
+"""Scales of colours, and which effects are significant: one rule for pictures, the terminal and pages.
 
-A scale of colours that ran from the least to the largest number would show any difference at full strength,
-be it noise. So a scale starts at 0, and reaches what errors could make of 0; measures of one unit share it.
-Divergences of two heads have one of their own: ln 2 at most, they would all be dark beside an entropy.
+A scale from the smallest to the largest number would show even noise at full strength. So a scale starts at
+0, goes at least as far as standard errors could push a true 0, and is shared by measures of one unit.
+Divergences between heads are at most ln 2. They have their own scale, or all would be dark beside an entropy.
 """
 
 import math
@@ -14,20 +14,19 @@ from attnprobe.sums.inference import SIGNIFICANT, half_width
 from attnprobe.table.table import Column, HeadTable
 
 Numbers = Sequence[float | int | None]
-#: Half of a 95 % interval of a normal distribution, in standard errors.
+#: Half the width of a 95 % interval of a normal distribution, in standard errors.
 Z_95 = 1.96
-#: Effects, of which 0 says that there is none. The adjusted p values of those of a table are in the column
-#: ``p_adjusted``.
+#: Effects whose adjusted p values are in the column ``p_adjusted``; and all effects, for which 0 means none.
 _TESTED = ("delta", "gain", "effect", "interaction")
 _EFFECTS = ("delta", "gain", "effect", "disagreement", "delta_random")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Where the colours of a measure begin and end."""
+    """The numbers at which the colours of a measure begin and end."""
 
-    low: float  # the number of the first colour: 0, or of an effect ``-high``
-    high: float  # the number of the last colour
+    low: float  # 0, or for effects ``-high``
+    high: float
 
     @property
     def is_of_effects(self) -> bool:
@@ -36,11 +35,11 @@ class Scale:
 
     @property
     def ends(self) -> list[float]:
-        """The numbers that a legend prints: both ends, and the middle."""
+        """The numbers in a legend: both ends, and the middle."""
         return [self.low, (self.low + self.high) / 2, self.high]
 
     def place(self, value: float) -> float:
-        """Find the place of a number between the ends, from 0 to 1; in the middle of equal ends."""
+        """Give the place of a number between the ends, from 0 to 1; 0.5 if the ends are equal."""
         # Halved, so that the length stays finite for the largest of floats.
         length = self.high / 2 - self.low / 2
         return min(max((value / 2 - self.low / 2) / length, 0.0), 1.0) if length > 0 else 0.5
@@ -50,20 +49,20 @@ class Scale:
 class Significance:
     """Which effects differ significantly from 0."""
 
-    signs: Sequence[str]  # ``+`` or a minus sign for each value that does; empty for the others
-    rule: str  # how that was decided; empty where the table has neither p values nor errors
+    signs: Sequence[str]  # for each value ``+`` or a minus sign; empty where it is not significant
+    rule: str  # how that was decided, in words; empty where the table has neither p values nor errors
 
     @property
     def pale(self) -> list[bool]:
-        """Say for each value whether it is drawn pale: there is a rule, and it does not pass."""
+        """Whether each value is drawn pale, as it is not significant."""
         return [bool(self.rule) and not sign for sign in self.signs]
 
 
 def fit_scale(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: float = math.inf) -> Scale:
-    """Fit a scale to some measures, each given by its values and their standard errors.
+    """Fit a scale to measures, each given by its values and their standard errors.
 
-    Its end is the largest of |value| and 1.96 standard errors, rounded up to two digits. An effect's scale
-    goes as far below 0; any other starts at 0. Only a value, and no error, takes the end beyond ``most``.
+    Its end is the largest |value| or 1.96 standard errors, whichever is larger, rounded up to two digits. A
+    scale of effects goes as far below 0; any other starts at 0. An error never takes the end beyond ``most``.
 
     >>> fit_scale([([0.1, 0.873], [0.01, None])], effect=False)
     Scale(low=0.0, high=0.88)
@@ -83,7 +82,7 @@ def fit_scale(sides: Iterable[tuple[Numbers, Numbers]], *, effect: bool, most: f
 
 
 def fit_scales(table: HeadTable, columns: Iterable[Column]) -> dict[str, Scale]:
-    """Fit scales to columns of one picture, by their names: one for each unit, and one for its effects."""
+    """Fit scales to columns of one picture, by name: one for each unit, and another for its effects."""
     sides: dict[tuple[str, bool], list[tuple[Numbers, Numbers]]] = {}
     kinds = {}
     for column in columns:
@@ -100,14 +99,14 @@ def fit_scales(table: HeadTable, columns: Iterable[Column]) -> dict[str, Scale]:
 
 
 def is_effect(name: str, values: Numbers) -> bool:
-    """Tell whether 0 is the middle of a measure: it says "no effect", or values lie on both sides of it."""
+    """Tell whether a measure is an effect, by its name or because it has negative values."""
     if name in _EFFECTS or name.endswith(tuple(f"_{effect}" for effect in _EFFECTS)):
         return True
     return any(value is not None and value < 0 for value in values)
 
 
 def find_significant(table: HeadTable, column: Column) -> Significance:
-    """Mark the effects that differ significantly from 0, by adjusted p or else by their intervals."""
+    """Find the effects of a column that differ significantly from 0; see ``judge_effects``."""
     values, name = read_numbers(table, column.name), find_p_column(table, column.name)
     p = None if name is None else read_numbers(table, name)
     documents = table.count_documents(column.name).tolist()
@@ -117,9 +116,9 @@ def find_significant(table: HeadTable, column: Column) -> Significance:
 def judge_effects(
     values: Numbers, errors: Numbers, documents: Sequence[float], p: Numbers | None
 ) -> Significance:
-    """Mark effects by their adjusted p values, or where p is None by intervals that hold together.
+    """Judge effects by their adjusted p values, or without p by simultaneous 95 % intervals.
 
-    This is the one rule of what is significant, in tables, pictures and sentences.
+    Tables, pictures and sentences all use this rule.
     """
     if p is not None:
         passing = [chance is not None and chance < SIGNIFICANT for chance in p]
@@ -140,9 +139,9 @@ def judge_effects(
 
 
 def read_intervals(table: HeadTable, name: str) -> tuple[list[float | None], list[float | None]]:
-    """Read the ends of the 95 % interval of each number of a column by itself (Student's t).
+    """Read the ends of the 95 % interval of each number of a column, by Student's t.
 
-    That of a share ends at 0 and 1.
+    Each interval holds by itself. The interval of a share ends at 0 and 1.
     """
     values, errors = read_numbers(table, name), read_numbers(table, f"{name}_se")
     widths = half_width([error or 0.0 for error in errors], table.count_documents(name), together=1)

@@ -1,4 +1,4 @@
-"""The one place where a table leaves the program."""
+"""Where a table leaves the program: to a file, a terminal or a pipe, or to safety if that fails."""
 
 import contextlib
 import shutil
@@ -19,10 +19,9 @@ FORMATS = ("table", *OF_FILES)
 
 
 def check_output(output: Path | None, overwrite: bool = False, format: str | None = None) -> Destination:
-    """Choose where the table goes; called early, so that no long run ends in a refusal.
+    """Choose where the table goes, with the options of ``write_table``; an ``output`` of ``-`` is a pipe.
 
-    The options are those of ``write_table``; an ``output`` of ``-`` is standard output too. Raises
-    AttnprobeError in one sentence that says what to do instead.
+    It is called before the work begins: an AttnprobeError for options that don't fit then costs nothing.
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
@@ -51,9 +50,9 @@ def write_table(
 ) -> list[Path]:
     """Write a table to a file, or to standard output.
 
-    The extension of ``output`` picks the format, and a json beside it holds units, notes and provenance where
-    the format does not; without both, a terminal gets the table, a pipe csv. ``precision`` are significant
-    digits, by default all, or what suits a terminal, which shows all with ``full``, or ``rows`` of a list.
+    The extension of ``output`` picks the format, and a json beside it holds units, notes and provenance if
+    the format does not. Without ``output`` and ``format``, a terminal gets the table and a pipe gets csv.
+    ``precision`` is a number of significant digits. ``full`` and ``rows`` say how much a terminal shows.
 
     Returns the files written, the table first; none for standard output. Raises AttnprobeError if the
     options don't fit together or the file can't be written.
@@ -79,9 +78,9 @@ def write_table(
 def write_rescued(
     table: HeadTable, output: Path | None, format: str | None, precision: int | None = None
 ) -> str:
-    """Write a table that did not get to its file to standard output, or else to a folder with room.
+    """Rescue a table whose file could not be written: to standard output, or else to a folder with room.
 
-    Returns where it is, to stand behind "the table is". Raises AttnprobeError if there is room nowhere.
+    Returns where it is, as the end of "the table is ...". Raises AttnprobeError if there is room nowhere.
     """
     output = None if output is None or str(output) == "-" else output
     wanted = format or ("csv" if output is None else output.suffix.lower().removeprefix("."))
@@ -97,7 +96,7 @@ def write_rescued(
 
 
 def write_rescued_tables(tables: Mapping[str, HeadTable]) -> Path:
-    """Write the tables of a report that got nowhere, by their names, to a new folder, and return that."""
+    """Rescue the tables of a report that failed to a new folder, by their names, and return the folder."""
 
     def save(folder: Path) -> None:
         for name, table in tables.items():
@@ -107,7 +106,7 @@ def write_rescued_tables(tables: Mapping[str, HeadTable]) -> Path:
 
 
 def _save_anywhere(what: str, save: Callable[[Path], None]) -> Path:
-    """Save into a new folder, which nobody else may read, where there is room, and return it."""
+    """Save to a new private folder, in the first place that has room, and return it."""
     first: Exception | None = None
     for room in (tempfile.gettempdir, Path.home, Path.cwd):
         with contextlib.ExitStack() as undo:

@@ -1,4 +1,4 @@
-"""Standard output, as bytes, of which a reader may leave early; and progress on standard error."""
+"""Standard output, whose reader may leave early or whose disk may be full; progress on standard error."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ def is_terminal() -> bool:
 
 
 def write(content: bytes) -> None:
-    """Write to standard output; raises AttnprobeError if it does not take all, such as on a full disk."""
+    """Write to standard output; raises AttnprobeError if only a part arrives, such as on a full disk."""
     with ignore_closed_pipe():
         taken, error = _write_through(content)
         if error is not None:
@@ -34,9 +34,9 @@ def write(content: bytes) -> None:
 
 
 def hand_over(content: bytes) -> int:
-    """Write to standard output what is kept nowhere else; returns how many bytes arrived.
+    """Write content that is kept nowhere else to standard output; returns how many bytes arrived.
 
-    Fewer do on a full disk, or where nobody reads (``> /dev/null``, ``>&-``, a pipe that is closed).
+    Not all arrive if the disk is full or nobody reads: ``> /dev/null``, ``>&-``, or a closed pipe.
     """
     if sys.stdout is None or _is_null_device():
         return 0
@@ -50,7 +50,7 @@ def hand_over(content: bytes) -> int:
 
 
 def _write_through(content: bytes) -> tuple[int, OSError | None]:
-    """Write past all buffers; give how many bytes arrived, and what stopped them, at the latest in fsync."""
+    """Write past all buffers; return how many bytes arrived, and what error stopped the others, if any."""
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is None:  # a stand-in made of text, as notebooks and tests use
@@ -95,7 +95,7 @@ def ignore_closed_pipe() -> Iterator[None]:
 
 
 def discard_the_rest() -> None:
-    """Send what is still buffered nowhere: at exit it would fail again and print "Exception ignored"."""
+    """Discard what is still buffered: at exit, Python would try again and print "Exception ignored"."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # a stand-in has no descriptor
         descriptor = sys.stdout.fileno()
         devnull = os.open(os.devnull, os.O_WRONLY)
@@ -104,7 +104,7 @@ def discard_the_rest() -> None:
 
 
 class TerminalProgress:
-    """A line that names the stage, with a bar where the number of steps is known."""
+    """A line on a terminal that names the current stage, with a bar if the number of steps is known."""
 
     def __init__(self, *, bar: bool, quiet: bool) -> None:
         self._bar, self._quiet = bar, quiet

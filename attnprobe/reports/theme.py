@@ -12,8 +12,8 @@ ThemeName = Literal["light", "dark", "paper"]
 
 #: The Vega-Lite that altair writes, and that pages bring along.
 VEGA_LITE = "6.4"
-#: Liberation Sans comes with the renderer and is embedded in pdf; Arial and Helvetica have letters of the
-#: same widths, so that an svg is laid out alike where Liberation is missing.
+#: The renderer brings Liberation Sans along and embeds it in pdf. Arial and Helvetica have letters of the
+#: same widths, so that an svg looks alike where Liberation is missing.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 #: Viridis, as on the terminal: lightness grows from end to end, so that grey print keeps the order.
@@ -22,8 +22,8 @@ SEQUENTIAL = (
 )  # fmt: skip
 #: A frame that is seen on every colour of viridis.
 FRAME = "#ff5a1f"
-#: Blue below 0, orange above, which colour-blind readers tell apart; grey print keeps the distance from 0,
-#: and signs stand for the side.
+#: Blue below 0 and orange above, which colour-blind readers can distinguish. In grey print, lightness shows
+#: the distance from 0, and signs show the side.
 _DIVERGING_LIGHT = ("#08519c", "#4292c6", "#9ecae1", "#f7f7f7", "#fdae6b", "#e6701b", "#8c2d04")
 _DIVERGING_DARK = ("#9ecae1", "#4292c6", "#20588c", "#2b2e33", "#8f4a12", "#e6701b", "#fdae6b")
 #: Okabe and Ito (2008), Color universal design; first those that stand out from the background.
@@ -41,9 +41,7 @@ def choose_ink(colour: str) -> str:
 
 
 def mix_colours(colours: Sequence[str], share: float) -> str:
-    """Mix the colour that stands so far along a list of colours, from 0 to 1, as Vega does.
-
-    Between two neighbours, red, green and blue change evenly.
+    """Mix the colour at a ``share`` of the way along a list of colours, linearly in RGB, as Vega does.
 
     >>> mix_colours(["#000000", "#ffffff"], 0.5)
     '#808080'
@@ -56,7 +54,7 @@ def mix_colours(colours: Sequence[str], share: float) -> str:
 
 
 def interpolate_colours(colours: Sequence[str], number: int) -> list[str]:
-    """Take so many colours, evenly from a list, between its own where there are more.
+    """Spread a ``number`` of colours evenly along a list of colours, mixing neighbours.
 
     >>> interpolate_colours(["#000000", "#ffffff"], 3)
     ['#000000', '#808080', '#ffffff']
@@ -80,10 +78,10 @@ class Theme:
     diverging: Sequence[str]  # colours from the most negative to the most positive
     categories: Sequence[str]  # colours of what has no order; the first two are the most unlike
     size: int  # of the text
-    width: int  # of a picture, where nobody says
+    width: int  # of a picture, by default
 
     def small(self, less: int) -> int:
-        """Give the size of text that is smaller than the rest; never below 6 points, for print."""
+        """Give the size of smaller text, ``less`` pixels below the normal size but at least 6 points."""
         return max(SMALLEST, self.size - less)
 
     def config(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From pairs of texts to tokens: both sides of a pair, where its answer is read off, and what is left out."""
+"""Pairs of texts as tokens: where the answer of each is read off, and which pairs are left out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,12 +14,12 @@ from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.corpus import Corpus, TokenReader
 from attnprobe.run.examples import tokenise_targets
 
-#: What is read off the model: a class of the text, or a number; the token behind a mask, the next token, the
-#: tokens of a target text; or how probable the text itself is.
+#: What is read off the model: a class of the text or a number; the token behind a mask, the next token or the
+#: tokens of a target text; or the probability of the text itself.
 Reads = Literal["class", "number", "mask", "next", "target", "text"]
-#: How people write a mask, whatever the tokenizer calls it.
+#: How a mask may be written, whatever the tokenizer calls it.
 MASKS = ("[MASK]", "<mask>")
-#: Why pairs are left out.
+#: The reasons for which pairs are left out.
 _WHY = {
     "incomplete": "a text or the answer is missing",
     "long": "a text is longer than {} tokens",
@@ -29,7 +29,7 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Readout:
-    """Where an answer is read off the model, and what it is compared with."""
+    """Where an answer is read off the clean and the corrupted text, and the two answers that are compared."""
 
     places: tuple[int, int] = (0, 0)
     answer: Any = None
@@ -38,7 +38,7 @@ class Readout:
 
 @dataclass(frozen=True)
 class ContrastCorpus(Corpus):
-    """A tokenised corpus of pairs; ``targets`` are what a decoder is to answer."""
+    """A tokenised corpus of pairs; ``targets`` are the tokens that a decoder is to answer with."""
 
     readouts: Sequence[Readout] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class ContrastCorpus(Corpus):
 
 
 def describe_counts(counts: Mapping[str, int], window: int) -> Iterator[str]:
-    """Say what was left out, a sentence for each reason."""
+    """Tell how many pairs were left out, a sentence for each reason."""
     for name, why in _WHY.items():
         if counts[name]:
             yield f"{counts[name]:,} of {counts['pairs']:,} pairs left out: {why.format(window)}."
@@ -82,7 +82,7 @@ def read_contrasts(reader: TokenReader, documents: Iterable[Document], reads: Re
 
 
 class ContrastReader:
-    """Tokenises pairs, finds where the answer of each is read off, and counts what is left out."""
+    """Tokenises pairs, finds where their answers are read off, and counts the pairs that are left out."""
 
     def __init__(self, checkpoint: Checkpoint, reads: Reads, window: int) -> None:
         self.counts = dict.fromkeys(("pairs", *_WHY), 0)
@@ -107,14 +107,14 @@ class ContrastReader:
             clean = self._tokenise([self._mark(document.text) for document, _ in kept])
             corrupted = self._tokenise([self._mark(contrast.corrupted) for _, contrast in kept])
             for (document, contrast), *both in zip(kept, clean, corrupted, strict=True):
-                if lack := self._find_lack(*both):
-                    self.counts[lack] += 1
+                if reason := self._find_reason(*both):
+                    self.counts[reason] += 1
                     continue
-                ids = [self.frame.around(one) for one in both]
+                ids = [self.frame.around(side) for side in both]
                 self.readouts.append(self._find_answer(document.text, contrast, ids))
                 name = document.digest
                 number = self._numbers.number(None if document.part_of is None else name)
-                first, second = (TokenSequence(one, document=number, name=name) for one in ids)
+                first, second = (TokenSequence(side, document=number, name=name) for side in ids)
                 yield first, second
 
     def _read_pair(self, document: Document) -> tuple[Document, Contrast] | None:
@@ -123,8 +123,8 @@ class ContrastReader:
         answered = contrast.answer is not None or self._reads in {"number", "text"}
         return (document, contrast) if document.text and contrast.corrupted and answered else None
 
-    def _find_lack(self, clean: list[int], corrupted: list[int]) -> str | None:
-        """Find why tokens can't be compared one by one, if they can't."""
+    def _find_reason(self, clean: list[int], corrupted: list[int]) -> str | None:
+        """Find the reason for which a pair is left out, if any."""
         if not clean or not corrupted:
             return "incomplete"
         if len(clean) != len(corrupted):
@@ -132,7 +132,7 @@ class ContrastReader:
         return "long" if len(clean) + len(self.frame) > self._window else None
 
     def _mark(self, text: str) -> str:
-        """Write masks as the tokenizer does; where the next word is asked for, end before the mask."""
+        """Write masks as the tokenizer does; where the next token is read off, cut the text at the mask."""
         for spelled in MASKS:
             if self._reads == "next":
                 text = text.partition(spelled)[0].rstrip() or text
@@ -142,8 +142,6 @@ class ContrastReader:
 
     def _tokenise(self, texts: Sequence[str]) -> list[list[int]]:
         return self._texts.tokenise(texts)["input_ids"]
-
-    # What is right
 
     def _find_answer(self, text: str, contrast: Contrast, ids: Sequence[list[int]]) -> Readout:
         if self._reads == "class":
@@ -165,7 +163,7 @@ class ContrastReader:
         return Readout(places, answer, other)
 
     def _find_place(self, text: str, ids: list[int]) -> int:
-        """Find where words are predicted: at the mask, or where a text ends."""
+        """Find the position where a word is predicted: the mask, or the last token of the text."""
         if self._reads != "mask":
             return len(ids) - len(self.frame.after) - 1
         masks = [place for place, token in enumerate(ids) if token == self._tokenizer.mask_token_id]
@@ -177,7 +175,7 @@ class ContrastReader:
         return masks[0]
 
     def _find_token(self, text: str, word: str) -> int:
-        """Find the one token of a word that takes the place of the mask, or stands behind the text."""
+        """Find the single token of a word, written in the place of the mask or behind the text."""
         (bare,) = self._tokenise([text])
         if self._reads == "mask":
             place = bare.index(self._tokenizer.mask_token_id)
@@ -200,7 +198,7 @@ class ContrastReader:
         )
 
     def _find_target(self, contrast: Contrast) -> Readout:
-        """Tokenise the target; with another beside, up to where the two part."""
+        """Tokenise the target; where there is another, up to the first token that differs."""
         (target,) = tokenise_targets(self._checkpoint, [str(contrast.answer)])
         if contrast.other is None:
             self.targets.append(target)

@@ -1,4 +1,4 @@
-"""A corpus in batches, and what readers of texts, pairs and media share on their way to it."""
+"""A tokenised corpus in batches, and the part of tokenising that texts, pairs and media share."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -27,14 +27,14 @@ from attnprobe.table.reading import describe_table
 
 Item = TypeVar("Item")
 
-#: Tokens in a batch where the user asks for nothing else.
+#: Tokens in a batch, unless --batch-tokens says otherwise.
 BATCH_TOKENS_CPU = 640
 BATCH_TOKENS_ACCELERATOR = 32_768
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A tokenised corpus, ready for passes; ``window`` are the most tokens of a sequence."""
+    """A tokenised corpus, ready for passes; ``window`` is the most tokens that a sequence may have."""
 
     batches: BatchReader
     reading: Reading
@@ -57,15 +57,15 @@ class Corpus:
 
     @property
     def rare_types(self) -> int:
-        """Number of token types in the text that count as rare, in part at least."""
+        """Number of token types in the text that count as rare, if only in part."""
         if self.rarity is None or not isinstance(self.batches, Batches):
             return 0
         return int((self.rarity.rare[self.batches.source.store.counts > 0] > 0).sum())
 
     def describe(self, checkpoint: Checkpoint) -> Iterator[str]:
-        """Say what happened to documents that did not go in as they were."""
+        """Tell what was cut, skipped or left out, and which prompts were added."""
         yield from _describe_reading(self.reading, self.window, media=isinstance(self.batches, MediaBatches))
-        # Which prompt stands before the texts, as ``encode`` of sentence-transformers puts them.
+        # Prompts stand before texts as in ``encode`` of sentence-transformers.
         embedding, cut = checkpoint.embedding, f"texts are cut after {self.window} tokens."
         if embedding is None:
             return
@@ -112,11 +112,12 @@ def _count(number: int, noun: str, *verbs: str) -> str:
 
 @dataclass
 class TokenReader:
-    """Stores the tokens of a checkpoint's corpus in what ``stores`` closes, and tells what is known of them.
+    """Stores the tokens of a corpus for a checkpoint, and describes them.
 
-    Texts, pairs, examples and media each make sequences of their own; this holds all else that they share.
+    Texts, pairs, examples and media make their sequences in different ways, and share this.
 
     Attributes:
+        stores: Closes the temporary files that are opened.
         architecture: What the dry run found, which images and sound need.
         cells: The most query-key cells in a batch, where whole maps are kept.
         labelled: Whether a decoder beside an encoder reads the labels, and not the text itself.
@@ -140,7 +141,7 @@ class TokenReader:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """What the plan of batches is made for."""
+        """The limits of a batch."""
         usual = BATCH_TOKENS_CPU if self.checkpoint.device.type == "cpu" else BATCH_TOKENS_ACCELERATOR
         return {"budget": self.options.batch_tokens or usual, "cells": self.cells}
 
@@ -169,7 +170,7 @@ class TokenReader:
             yield sequence
 
     def describe(self, store: SequenceStore, frame: Frame, more: Iterable[int] = ()) -> TokenisedTexts:
-        """Describe the tokens of the text, whose least frequent ones are rare: none of ``more``."""
+        """Describe the tokens of the text; the least frequent types are rare, except for ``more``."""
         kinds = TokenKinds(self.checkpoint.tokenizer, frame)
         rarity = rank_types(store.counts, kinds.framing.union(more), self._frequencies)
         return TokenisedTexts(store, kinds, rarity, self.options.content_only)

@@ -1,4 +1,4 @@
-"""From documents to the examples of a task: what the model reads, and what it is to say of it."""
+"""Examples of tasks made of labelled documents: what the model reads, and what the right answer is."""
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -59,12 +59,12 @@ def attach_contexts(documents: Documents) -> Iterator[Document]:
 
 
 class LabelledExamples:
-    """The examples that have a label, or a target text, which is kept where a label is."""
+    """The documents that have a label; those without are counted and left out."""
 
     def __init__(
         self, documents: Documents, what: str = "label", *, kinds: Collection[Gold] | None = None
     ) -> None:
-        """``what`` they must have is a word for sentences; ``kinds`` of it are any, or some."""
+        """Without ``kinds``, any label will do; ``what`` labels are called in sentences."""
         self._documents, self._what, self._kinds = documents, what, kinds
         self._skipped = 0
 
@@ -91,7 +91,7 @@ class LabelledExamples:
             raise NothingToMeasureError(f"None of the {self._skipped:,} examples has a {self._what}.")
 
     def remarks(self) -> list[str]:
-        """Say how many were left out, once all were read."""
+        """Tell how many documents were left out, once all were read."""
         noun = "example is" if self._skipped == 1 else "examples are"
         return [f"{self._skipped:,} {noun} left out for want of a {self._what}."] if self._skipped else []
 
@@ -100,9 +100,9 @@ class LabelledExamples:
 
 
 def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tuple[Iterator[Document], bool]:
-    """Give the documents, and whether a decoder reads their targets (labels), or the texts themselves.
+    """Check targets, which are labels that a decoder reads; return the documents, and whether there are any.
 
-    It reads targets if the first document has one, and then all must have one.
+    If the first document has a target, all must. Without targets, a decoder reads the texts themselves.
     """
     rest = iter(documents)
     first = list(islice(rest, 1))
@@ -125,16 +125,16 @@ def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tupl
 
 
 def tokenise_targets(checkpoint: Checkpoint, texts: Sequence[str]) -> list[list[int]]:
-    """Tokenise target texts as the decoder is to answer them, cut to what it takes."""
+    """Tokenise target texts as the decoder is to write them, cut to its longest output."""
     return _encode(checkpoint, texts)[0]
 
 
 def build_decoder_sequences(
     checkpoint: Checkpoint, source: Sequence[TokenSequence], reading: Reading, *, labelled: bool
 ) -> Iterator[TokenSequence]:
-    """Build what the decoder reads beside each sequence, as it reads while it is trained: all but the end.
+    """Build the sequences that the decoder reads, shifted by one token as in training.
 
-    It reads labels that are target texts, or else what the encoder does.
+    With ``labelled``, it reads the labels, which are target texts; otherwise, what the encoder reads.
     """
     if labelled:
         yield from _read_labels(checkpoint, source, reading)
@@ -178,7 +178,7 @@ def _read_labels(
 def _encode(
     checkpoint: Checkpoint, texts: Sequence[str], *, offsets: bool = False, whole: bool = False
 ) -> tuple[list[list[int]], Any]:
-    """Tokenise target texts, whole or cut to what the decoder takes; give their ids, and all else too."""
+    """Tokenise target texts, ``whole`` or cut to the longest output; return their ids, and the encoding."""
     tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
     options: dict[str, Any] = {"verbose": False} if whole else {}
     if checkpoint.longest_target is not None and not whole:
@@ -198,15 +198,15 @@ def _encode(
 
 # Examples of several texts
 
-#: Chooses some of the examples, such as the first ones.
+#: Chooses among the examples, such as the first ones.
 Choose = Callable[[Iterable[Document]], Iterable[Document]]
 
 
 def split_examples(documents: Iterable[Document], choose: Choose) -> Iterator[Document]:
-    """Give each text of pairs, triplets, or queries and passages once, labelled with its ``Uses``.
+    """Yield each text of pairs, triplets, or queries and passages once, labelled with its ``Uses``.
 
-    A pair's score goes with both texts. Queries come before the passages: with a query goes how many answer
-    it, with such a passage how well it does; ``choose`` chooses among the queries, and all passages stay.
+    The number of a use is the score of a pair, how many passages answer a query, or the grade of such a
+    passage. ``choose`` chooses among pairs, triplets or queries; all passages stay.
     """
     rest = iter(documents)
     first = next(rest, None)

@@ -32,9 +32,9 @@ from attnprobe.model.reading.ways import evaluation_mode
 from attnprobe.run.corpus import Corpus, TokenReader
 from attnprobe.run.examples import tokenise_targets
 
-#: Sound of fewer seconds is too short for convolutions, where nothing is added to it.
+#: The fewest seconds of sound that convolutions can read without padding.
 SHORTEST = 0.1
-#: How many tokens an image or sound gives, and where its patches are among them.
+#: The number of tokens that an image or sound gives, and where its patches are among them.
 Measured = tuple[int, Grid | None]
 
 
@@ -104,7 +104,7 @@ def _cut_clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
 def _measure_clips(
     reader: TokenReader, processor: Processor, clips: list[Clip], *, fixed: bool
 ) -> dict[tuple[int, ...], Measured]:
-    """Find how many tokens what has each shape gives, and where its patches are among them."""
+    """Find, for each shape of images or sound, the number of tokens and where patches are among them."""
     checkpoint, architecture = reader.checkpoint, reader.architecture
     known = architecture.positions, architecture.grid
     shapes = {clip.shape: clip for clip in clips}

@@ -1,4 +1,4 @@
-"""How text becomes sequences, as far as it can be refused before a model is loaded; and what is on record."""
+"""The options that decide what is read, checked before a model is loaded, and their record."""
 
 import math
 import platform
@@ -14,14 +14,14 @@ from typing import Any
 from attnprobe.errors import UsageError
 
 _PART = re.compile(r"\s*([0-9]{1,18})\s*/\s*([0-9]{1,18})\s*")
-#: Options that are on record only where they are given.
+#: Options that are recorded only where they are given.
 _RARE = {"queries", "part", "until"}
 #: No array has more jobs.
 MOST_PARTS = 1_000_000
 
 
 def parse_until(given: "str | float | Mapping[str, float]") -> dict[str, float]:
-    """Read how precise columns are to be: a width for each by its name, or one for all, under no name.
+    """Parse --until: a width for each named column, or one for all under the empty name.
 
     >>> parse_until("0.05"), parse_until("entropy=0.1,previous=.02")
     ({'': 0.05}, {'entropy': 0.1, 'previous': 0.02})
@@ -43,7 +43,7 @@ def parse_until(given: "str | float | Mapping[str, float]") -> dict[str, float]:
 
 
 def parse_part(given: str) -> tuple[int, int]:
-    """Read which part of how many is read; parts are counted from 1.
+    """Parse --part: the number of the part, from 1 on, and the number of parts.
 
     >>> parse_part("3/100")
     (3, 100)
@@ -60,7 +60,7 @@ def parse_part(given: str) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class CorpusOptions:
-    """How text becomes sequences: options of the command line, declared in ``attnprobe.options``."""
+    """How texts become sequences; each option is described in ``attnprobe.options``."""
 
     max_length: int | None = None
     truncate: bool = False
@@ -82,17 +82,17 @@ class CorpusOptions:
 
     @cached_property
     def chosen_part(self) -> tuple[int, int] | None:
-        """Which part of the documents is read, and of how many; None for all of them."""
+        """The number of the part that is read, and the number of parts; None for all documents."""
         return None if self.part is None else parse_part(self.part)
 
     @cached_property
     def targets(self) -> dict[str, float]:
-        """How precise columns are to be, by their names; under no name, all of them."""
+        """The widths that --until asks for, by column; see ``parse_until``."""
         return {} if self.until is None else parse_until(self.until)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The options that decide what is read; the seed does only where documents are drawn."""
+        """The options for the record; the seed only where documents are drawn at random."""
         named = {name: value for name, value in asdict(self).items() if name != "seed"}
         named["until"] = self.targets or None
         named = {name: value for name, value in named.items() if value is not None or name not in _RARE}
@@ -100,20 +100,20 @@ class CorpusOptions:
 
 
 def add_corpora(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Add up what is on record of two parts of a corpus, in which nothing was counted as rare."""
+    """Add up the records of two parts of a corpus, for which rare tokens were not counted."""
     counts = {name: value + second[name] for name, value in first.items() if type(value) is int}
     lists = {"texts": [*first["texts"], *second["texts"]]}
     return {**first, **counts, **lists, "spelled_token": first["spelled_token"] or second["spelled_token"]}
 
 
-#: What is on record of rare tokens where nobody counted a whole corpus.
+#: The record of rare tokens where they were not counted over the whole corpus.
 NOT_COUNTED = {"rare_types": 0, "rarity": "", "rare_decided": False}
 
 _PACKAGES = ("attnprobe", "torch", "transformers", "numpy", "numba", "scipy")
 
 
 def record_versions() -> dict[str, Any]:
-    """Record the versions that compute, and when."""
+    """Record the versions of the packages that compute, and the time."""
     return {"versions": dict(_versions()), "created": datetime.now(UTC).isoformat(timespec="seconds")}
 
 

@@ -50,7 +50,7 @@ class Workers:
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, architecture: Architecture, wanted: int | None = None) -> "Workers":
-        """Share out the threads of torch among the workers that are ``wanted``, or as many as pay.
+        """Share out the threads of torch among the ``wanted`` number of workers, or as many as pay.
 
         On an accelerator, or where a model keeps something from pass to pass, there is one.
         """
@@ -105,7 +105,7 @@ class Workers:
 
 @dataclass(frozen=True)
 class Run:
-    """Everything that the passes of a command share; ``device`` is where the model runs, for the state."""
+    """What all passes of a command share; ``device`` is where the model runs, for the state."""
 
     processes: ProcessGroup = field(default_factory=ProcessGroup)
     state: State = field(default_factory=State)
@@ -205,7 +205,7 @@ WHOLE_MAPS = 67_108_864
 
 
 def limit_cells(maps: int) -> int | None:
-    """Limit the query-key cells of a batch of which so many whole maps are kept; None where none is."""
+    """Limit the query-key cells of a batch by the number of whole maps that are kept; None for no limit."""
     return max(1, WHOLE_MAPS // maps) if maps else None
 
 

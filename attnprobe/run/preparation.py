@@ -39,8 +39,8 @@ def tokenise(
 ) -> Iterator[Corpus]:
     """Tokenise documents into a temporary store, or list images or sound, and plan batches.
 
-    ``contrasts`` is what is read off for pairs of a clean and a corrupted text, of which a ``ContrastCorpus``
-    is made. The other arguments are those of ``TokenReader``.
+    ``contrasts`` is what is read off pairs of a clean and a corrupted text, which make a ``ContrastCorpus``.
+    The other arguments are those of ``TokenReader``.
     """
     for name in ("max_length", "frequencies") if isinstance(documents, MediaFolder) else ():
         if getattr(options, name) is not None:
@@ -95,10 +95,12 @@ def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedToke
 def examine_part(
     checkpoint: Checkpoint, documents: Given, progress: Progress
 ) -> tuple[Checkpoint, Given, Architecture]:
-    """Choose which part of a checkpoint is read, verify that it is read rightly, and say what is odd.
+    """Verify that attention is read rightly, and choose whether the decoder of a model of sound is read too.
 
-    A decoder beside an encoder of sound reads the transcripts of the files; without any, only the encoder is
-    measured. Returned are the part, the documents that it can be given, and what the dry run found.
+    It reads the transcripts of the files; without any, only the encoder is measured.
+
+    Returns:
+        The checkpoint, the documents that it can read, and what the dry run found.
     """
     progress.stage("dry run", None)
     if isinstance(documents, MediaFolder) and checkpoint.decodes:
@@ -131,10 +133,7 @@ def prepare_corpus(
     progress: Progress,
     **how: Any,
 ) -> Iterator[Corpus]:
-    """Tokenise documents as ``tokenise`` does, and share out the threads.
-
-    With ``describe``, it is said what happened to the documents.
-    """
+    """Tokenise documents as ``tokenise`` does, share out the threads, and ``describe`` what was cut."""
     shared = Workers.of(checkpoint, architecture, workers)
     progress.stage("tokenising", None)
     how |= {"architecture": architecture, "progress": progress.advance}

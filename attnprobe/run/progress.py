@@ -1,4 +1,4 @@
-"""Who is told how far a run is, and what is worth knowing."""
+"""Progress of a run: who is told how far it is, and what a user should know."""
 
 import warnings
 from typing import Protocol
@@ -7,7 +7,7 @@ from attnprobe.errors import AttnprobeWarning
 
 
 class Progress(Protocol):
-    """Who is told how far a run is: stages, of so many steps if known, and sentences worth knowing."""
+    """Is told of stages, with their number of steps if known, of steps, and of sentences for the user."""
 
     def stage(self, name: str, total: int | None) -> None: ...
     def advance(self, steps: int) -> None: ...
@@ -23,7 +23,7 @@ class SilentProgress:
 
 
 class WarningProgress(SilentProgress):
-    """A progress for programs: what is worth knowing becomes an ``AttnprobeWarning``."""
+    """A progress for programs: sentences become an ``AttnprobeWarning``."""
 
     def say(self, sentence: str) -> None:
         warnings.warn(sentence, AttnprobeWarning, stacklevel=2)

@@ -31,7 +31,7 @@ class RepeatedTokens:
 
     @classmethod
     def fit(cls, checkpoint: Checkpoint, length: int, sequences: int, seed: int) -> "RepeatedTokens | None":
-        """Fit a length to what a model takes; None where that is next to nothing."""
+        """Fit a length to a model; None for a model that takes too few tokens."""
         fits = min(length, _find_longest(checkpoint, Frame.of(checkpoint.tokenizer)))
         return cls(fits, sequences, seed) if fits > 1 else None
 

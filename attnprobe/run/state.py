@@ -158,7 +158,7 @@ class State:
 
 
 def check_state(path: Path) -> None:
-    """Refuse early what can't be a state; whether it is the right one is told when the model is known."""
+    """Refuse early a file that can't be a state; its key is checked once the model is known."""
     begin = _MAGIC
     try:
         folder = path.resolve().parent

@@ -124,33 +124,33 @@ class Statistic:
     """One number about every head, or every pair of heads, or every layer.
 
     The functions are pure. The engine calls ``function`` on blocks of attention, joins the values of a
-    sequence, calls ``reduce`` on these, and adds up over sequences. Sharing a function shares its cost.
+    sequence, calls ``reduce`` on these, and adds up sequences. A shared function is computed once.
 
     Attributes:
         reduce: From whole sequences to (batch, head, ...), (batch, pair, ...) or (batch, 1); by default the
-            mean over queries, or nothing where the function sees whole sequences.
-        scope: What the function has to see at once.
+            mean over queries, or nothing if the function sees whole sequences.
+        scope: What the function sees at once.
 
-            - ``query``: some queries of some sequences; it gives (batch, head or pair, query), or NaN.
+            - ``query``: consecutive queries of a batch; it gives (batch, head or pair, query), or NaN.
             - ``layer``: the same, but it gives (batch, ...), which is added up over queries.
             - ``map``: whole sequences, which takes memory; it gives (batch, head, ...).
             - ``model``: whole sequences, all heads of all layers as one axis; it gives (batch, ...).
             - ``links``: a layout; it gives questions about gold links (``statistics.questions``).
             - ``parameters``: the weights of a layer's heads; it gives (head,), without an error.
-        needs: What it reads of a block beside the probabilities: "scores", "values", "outputs", "queries",
+        needs: What it reads from a block besides probabilities: "scores", "values", "outputs", "queries",
             "keys", "projection", "unembedding", or "contributions", which is outputs and projection.
-        sums: The sum over sequences that is kept.
-        pick: Of cells with one axis more than heads, picks the one that a table gives of each head.
+        sums: The sum that is kept over sequences.
+        pick: Picks the cell of each head for the table, if cells have an axis more than heads.
         title: A few words for the axis of a picture; the name by default.
-        headline: Whether a terminal shows it among many.
-        own_count: Whether a table gives the number of sequences in which it is defined.
+        headline: Whether a terminal shows it if there are many.
+        own_count: Whether the table has the number of sequences in which it is defined.
         about: The input that it needs: ``patches`` in rows, or both ``modalities``, an image and a text.
-        by_corpus: Whether it depends on counts over a whole text, so that separate jobs don't add up.
-        control: What is done to the sequences before it is measured, in a pass of its own.
-        weights: ``norm``, if its rows are weighted by what they carry; they then have no scores and outputs.
+        by_corpus: Whether it depends on counts over the whole text, so that separate jobs can't be merged.
+        control: The change of sequences before it is measured, in a pass of its own.
+        weights: ``norm``, if its rows are weighted by vector norms; there are no scores and outputs then.
         of: The statistic of plain attention that this one weights by norm; see ``weight_by_norm``.
-        beyond_baseline: Whether its value in a batch's ``baseline``, at the same places, is subtracted.
-        version: Number of its definition; sums of different versions are never added up.
+        beyond_baseline: Whether its value in a batch's ``baseline``, at the same positions, is subtracted.
+        version: Number of its definition; sums of different versions are never merged.
     """
 
     name: str
@@ -297,13 +297,13 @@ def _read_docstrings(part: Any) -> Iterator[str]:
 
 
 def statistic(function: Function | None = None, *, unit: str, name: str = "", **options: Any) -> Any:
-    """Make a statistic of a function of a block, to be measured with the others.
+    """Make a statistic of a function of an attention block.
 
-    The function is given an ``AttentionBlock``: some queries of some sequences, all heads of a layer. It
-    returns (batch, head, query), NaN where a query has no such value. Means are over the queries of a
-    sequence, then over sequences, with standard errors. The column is called ``name``, or as the function.
-    Other options, such as ``reduce``, ``scope``, ``needs``, ``title`` and ``version``, are the fields of
-    ``Statistic``.
+    The function gets an ``AttentionBlock``: consecutive queries of a batch of sequences, for all heads of a
+    layer. It returns (batch, head, query), NaN for a query without a value. Means are over the queries of a
+    sequence, then over sequences, with standard errors. The column has the name ``name``, or that of the
+    function. Other options, such as ``reduce``, ``scope``, ``needs``, ``title`` and ``version``, are the
+    fields of ``Statistic``.
 
     Examples:
         >>> @statistic(unit="share")

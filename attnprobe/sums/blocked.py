@@ -74,9 +74,9 @@ def find_share(right: NDArray[Any], number: NDArray[Any]) -> Estimate:
 
 @dataclass(frozen=True)
 class Blocked(Sum):
-    """Numbers of sequences, summed up block by block of their documents, cell by cell.
+    """Values of sequences, summed in blocks of their documents, cell by cell.
 
-    Blocks go by the names of documents, so that separate jobs have the same ones.
+    Blocks are chosen by the names of documents, so separate jobs have the same blocks.
 
     Attributes:
         counts: (block, ...) observations.
@@ -97,7 +97,7 @@ class Blocked(Sum):
         clusters: Ints | None = None,  # a block holds whole documents anyway
         documents: Ints | None = None,
     ) -> "Blocked":
-        """Sum up a sample over its first axis; NaN is no observation."""
+        """Sum a sample over its first axis; NaN is no observation."""
         sample = np.asarray(values, dtype=np.float64)
         block = find_block(np.arange(len(sample)) if documents is None else documents)
         counts, totals = (np.zeros((BLOCKS, *sample.shape[1:])) for _ in range(2))
@@ -125,7 +125,7 @@ class Blocked(Sum):
 
     @property
     def average(self) -> Floats:
-        """The mean, NaN where nothing was observed."""
+        """The mean, NaN without observations."""
         return _mean(self.count, self.total)
 
     @property
@@ -139,7 +139,7 @@ class Blocked(Sum):
         return self._jackknife(lambda means: means, self.counts)
 
     def apply(self, function: Callable[[Floats], Floats]) -> Estimate:
-        """Make something of the means, (..., cells), with its standard error."""
+        """Apply a function to the means, (..., cells), with its standard error."""
         return self._jackknife(function, self.counts.reshape(BLOCKS, -1).max(1))
 
     def ratio(self, weights: Sequence[float], by: int = 0) -> Estimate:

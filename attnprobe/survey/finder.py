@@ -29,7 +29,7 @@ from attnprobe.statistics.rules import INPUT, OUTPUT
 from attnprobe.statistics.statistic import Statistic
 from attnprobe.sums.documents import find_block
 from attnprobe.sums.links import Key, LinkCounts, Links, order_keys
-from attnprobe.table.sequence import Alignment, Maps, Way
+from attnprobe.table.sequence import Alignment, AlignmentDirection, Maps
 
 
 class Choices:
@@ -163,7 +163,7 @@ def align_maps(maps: Maps, layout: Layout) -> Maps:
     blocks = [AttentionBlock(torch.from_numpy(rows)[None], layout).restricted() for rows in maps.rows]
     chosen = np.stack([find_most_attended(block.probabilities, gold.rows) for block in blocks])
     right = np.stack([gold.hits(layer) for layer in chosen])  # (layer, question, head)
-    every = tuple(_make_way(gold, way, right, maps.kept) for way in ways)
+    every = tuple(_rate_direction(gold, way, right, maps.kept) for way in ways)
     # In cross-attention both ways ask of the same words; a map shows them where they are read.
     shown = ways[-1:] if layout.crossed else ways
     sure = {cell for way in shown for cell in _list_cells(gold, (SURE, *way))}
@@ -192,20 +192,22 @@ def _list_cells(gold: Questions, key: Key) -> list[tuple[int, int]]:
     ]
 
 
-def _make_way(gold: Questions, way: Key, right: NDArray[np.bool_], standing: NDArray[np.bool_]) -> Way:
-    """Give the rates of all heads that are asked in one way, as tables give them."""
+def _rate_direction(
+    gold: Questions, way: Key, right: NDArray[np.bool_], kept: NDArray[np.bool_]
+) -> AlignmentDirection:
+    """Compute the rates of all heads in one direction, as tables have them."""
     words, sure = (_find_questions(gold, (label, *way)) for label in (WORDS, SURE))
     links = [Links(np.array([len(of)]), right[:, of].sum(1)[..., None]) for of in (words, sure)]
     computed = compute_rates(*links)
     rates = np.stack([computed[name] for name in RATES], -1)
-    hits, number = links[1].hits[..., 0].astype(np.float64), np.full(standing.shape, float(len(sure)))
-    hits[~standing] = number[~standing] = rates[~standing] = np.nan
-    return Way(_NAMES[way], hits, number, rates)
+    hits, number = links[1].hits[..., 0].astype(np.float64), np.full(kept.shape, float(len(sure)))
+    hits[~kept] = number[~kept] = rates[~kept] = np.nan
+    return AlignmentDirection(_NAMES[way], hits, number, rates)
 
 
 def find_best_head(maps: Maps) -> tuple[int, int]:
     """Find the head of the least error rate in any way: the place of its layer, and its number."""
     assert maps.alignment is not None
-    rates = np.stack([way.rates[..., 0] for way in maps.alignment.ways])
+    rates = np.stack([way.rates[..., 0] for way in maps.alignment.directions])
     least = np.where(np.isnan(rates), np.inf, rates).min(0)
     return divmod(int(least.argmin()), least.shape[1])

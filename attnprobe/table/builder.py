@@ -11,16 +11,15 @@ from attnprobe.attention.kinds import Kind, Place
 from attnprobe.sums.inference import adjust
 from attnprobe.table.table import Column, HeadTable
 
-#: Errors over so few documents are rough.
+#: With fewer documents than this, standard errors are rough.
 FEW_DOCUMENTS = 30
 
 
 def describe_documents(record: Mapping[str, Any]) -> list[str]:
-    """Say how many documents a corpus on record has, where they are fewer than its sequences."""
+    """Note how many documents a corpus on record has, if they are fewer than its sequences."""
     corpus = record.get("corpus")
-    documents, sequences = (
-        map(corpus.get, ("clusters", "sequences")) if isinstance(corpus, Mapping) else [0, 0]
-    )
+    corpus = corpus if isinstance(corpus, Mapping) else {}
+    documents, sequences = corpus.get("clusters"), corpus.get("sequences")
     if documents is None or documents == sequences:
         return []
     number = "1 document" if documents == 1 else f"{documents:,} documents"
@@ -31,15 +30,15 @@ def describe_documents(record: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class Labels:
-    """What the first columns and the record say."""
+    """What all tables of a run share: names, record, layers and notes."""
 
     model: str
     dataset: str
     provenance: Mapping[str, Any]  # everything needed to make the table again
-    places: Sequence[Place] = ()  # what names each layer, in the order of a forward pass
-    removed: Collection[tuple[int, int]] = ()  # places of heads that the checkpoint lacks
-    notes: Sequence[str] = ()  # what a reader has to know of the corpus or the model
-    #: Places without a head of their own: its weights are those of an earlier layer, or the layer has fewer.
+    places: Sequence[Place] = ()  # the name of each layer, in the order of a forward pass
+    removed: Collection[tuple[int, int]] = ()  # (layer, head) of heads that the checkpoint lacks
+    notes: Sequence[str] = ()  # what a reader has to know about the corpus or the model
+    #: (layer, head) without a head: the layer has fewer, or shares the weights of an earlier layer.
     tied: Collection[tuple[int, int]] = ()
 
     @property
@@ -57,12 +56,12 @@ class Labels:
 
 
 def measure_columns(name: str, unit: str = "", title: str = "", *, headline: bool = False) -> list[Column]:
-    """Describe a measure and its standard error; the title names it on the axis of a picture."""
+    """Describe the columns of a measure and its standard error; pictures show the title."""
     return [Column(name, unit, headline=headline, title=title), Column(f"{name}_se", unit, role="error")]
 
 
 def p_columns(name: str = "p", beside: str = "", *, headline: bool = False) -> list[Column]:
-    """Describe p values and those adjusted; ``beside`` ends their titles."""
+    """Describe the columns of p values and of adjusted ones; ``beside`` is the end of their titles."""
     return [
         Column(name, "probability", title=f"p{beside}"),
         Column(f"{name}_adjusted", "probability", headline=headline, title=f"adjusted p{beside}"),
@@ -78,7 +77,7 @@ class TableBuilder:
         self.labels = labels
         self._kinds: list[Kind] = []
         self._layers: dict[str, list[int]] = {}
-        self._absent: set[int] = set()  # rows of heads that get none
+        self._absent: set[int] = set()  # rows of absent heads, which are dropped
         self.add(Column("model", role="key"), [labels.model] * rows)
         self.add(Column("dataset", role="key"), [labels.dataset] * rows)
 
@@ -87,13 +86,13 @@ class TableBuilder:
         self.data[column.name] = [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
 
     def heads(self, heads: int) -> None:
-        """Append layer and head of one row a head, layers in the order of a forward pass."""
+        """Append layer and head where each row is a head, layers in the order of a forward pass."""
         layers = len(self.labels.places)
         self.layers([layer for layer in range(layers) for _ in range(heads)])
         self.key("head", np.tile(np.arange(heads), layers))
 
     def layers(self, layers: Sequence[int], name: str = "layer") -> None:
-        """Append the layer of each row, and before it its kind of attention where there are several."""
+        """Append the layer of each row, preceded by its kind of attention if the model has several."""
         self._layers[name] = list(layers)
         places = [self.labels.places[layer] for layer in layers]
         if not self._kinds:
@@ -103,7 +102,7 @@ class TableBuilder:
         self.key(name, [place.layer for place in places])
 
     def key(self, name: str, cells: Iterable[Any]) -> None:
-        """Append a column that names the row; rows of heads that are absent are dropped in the end."""
+        """Append a column that names rows; rows of absent heads are dropped when the table is finished."""
         self.add(Column(name, role="key"), cells)
         if not name.startswith("head"):
             return
@@ -117,9 +116,9 @@ class TableBuilder:
         self.add(Column(name, unit, role="count"), cells.astype(int).ravel())
 
     def rows(self, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append columns whose cells rows hold by their names.
+        """Append columns from rows that map names to cells; a missing name is an empty cell.
 
-        What a row lacks is an empty cell. ``p_adjusted`` is not in the rows: it is made of the column ``p``.
+        ``p_adjusted`` is not taken from the rows: it is computed from the column ``p``.
         """
         for column in columns:
             if column.name == "p_adjusted":
@@ -129,18 +128,18 @@ class TableBuilder:
             self.add(column, [row.get(column.name, empty) for row in rows])
 
     def measure(self, name: str, unit: str, average: NDArray[Any], error: NDArray[Any], **look: Any) -> None:
-        """Append a mean and its standard error, that look as ``measure_columns`` says."""
+        """Append a mean and its standard error, with the options of ``measure_columns``."""
         for column, cells in zip(measure_columns(name, unit, **look), (average, error), strict=True):
             self.add(column, cells.ravel())
 
     def test(self, p: ArrayLike, adjusted: ArrayLike | None = None, **look: Any) -> None:
-        """Append p values and those adjusted, by Holm where none are given; see ``p_columns``."""
+        """Append p values and adjusted ones, by default Holm's, with the options of ``p_columns``."""
         every = np.ravel(p), adjust(np.ravel(p)) if adjusted is None else np.ravel(adjusted)
         for column, cells in zip(p_columns(**look), every, strict=True):
             self.add(column, cells)
 
     def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
-        """Finish: all of the encoder first, then of the decoder, then of cross-attention."""
+        """Make the table, with rows of the encoder first, then the decoder, then cross-attention."""
         order = [row for row in range(len(self.data["model"])) if row not in self._absent]
         if self._kinds:
             order.sort(key=lambda row: list(Kind).index(self._kinds[row]))

@@ -22,7 +22,7 @@ class Column:
     #: "key" names the row (model, layer, head, ...), "count" is a number of sequences or an index, "measure"
     #: a measurement, "error" the standard error of that named before ``_se``, "text" a finding in words.
     role: Role = "measure"
-    headline: bool = False  # whether a reader is shown the measure when there is no room for all
+    headline: bool = False  # whether a reader sees the measure when there is no room for all
     title: str = ""  # a few words for the axis of a picture, where the name says too little
 
     @property
@@ -40,21 +40,21 @@ _ESCAPES = re.compile(
 _BREAKS = re.compile("[\t\n\v\f\r\x85\u2028\u2029]+")
 # C0, DEL, C1; then what reorders text on screen (bidirectional controls) or hides (byte order mark).
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-#: Lone surrogates, which Python makes of undecodable file names, and what XML has no place for.
+#: Lone surrogates, which Python makes of undecodable file names, and characters that XML can't hold.
 _UNWRITABLE = re.compile("[\ud800-\udfff\ufffe\uffff]")
 
-# The full-width forms start a formula too, in spreadsheets set to East Asian languages; some trim a cell
-# first. What begins with an apostrophe gets another, so that one can be taken away when the cell is read.
+# Full-width signs start a formula too, in spreadsheets set to East Asian languages, and some spreadsheets
+# trim cells first. A text that begins with an apostrophe gets another, so that reading can take one away.
 _FORMULA = re.compile(r"'*\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
-#: An apostrophe that ``guard`` put there.
+#: Matches an apostrophe that ``guard`` added.
 GUARDED = rf"^'(?={_FORMULA.pattern})"
 
 
 @lru_cache
 def clean(text: str) -> str:
-    r"""Take out what could steer a terminal or break a line; line breaks and tabs become a space.
+    r"""Remove all that could steer a terminal; line breaks and tabs become a space.
 
-    What no file can hold becomes U+FFFD.
+    Characters that a file can't hold become U+FFFD.
 
     >>> clean("\x1b[31m[CLS]\x1b[0m\nnext")
     '[CLS] next'
@@ -64,7 +64,7 @@ def clean(text: str) -> str:
 
 
 def guard(text: str) -> str:
-    """Put an apostrophe before a string, never a number, that a spreadsheet would take for a formula.
+    """Put an apostrophe before a text that a spreadsheet would take for a formula.
 
     >>> guard("=cmd()"), guard("bert-base")
     ("'=cmd()", 'bert-base')
@@ -77,9 +77,9 @@ _WHOLE = {"key", "count"}
 
 
 def to_plain(cell: object, role: Role = "measure") -> Cell:
-    """Turn a cell into clean text, a Python number or None; an undefined number is None.
+    """Turn a cell into clean text, a Python number, or None for an undefined number.
 
-    Keys and counts that passed through a float array become integers again: layer 3 is never written as 3.0.
+    Whole keys and counts become integers, so that layer 3 is never written as 3.0.
     """
     item = getattr(cell, "item", None)  # a number of numpy
     value = cell if item is None else item()
@@ -107,7 +107,7 @@ def round_cell(value: Cell, precision: int) -> Cell:
 
 
 def format_cell(value: Cell, precision: int | None = None) -> str:
-    """Write a plain cell for a text format, the same in every locale; None is an empty cell."""
+    """Write a plain cell as text, the same in every locale; None is empty."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""In which file a table goes, refused early and written whole: no long run ends in a refusal."""
+"""The files that a table goes to, checked before a long run begins."""
 
 import json
 import os
@@ -27,7 +27,7 @@ class Destination:
 
 
 def check_file(output: Path, overwrite: bool = False, format: str | None = None) -> Destination:
-    """Choose the files of a table, of a format that its extension says, or raise UsageError."""
+    """Choose the files of a table by its extension and format; raises UsageError if they can't be written."""
     ending = extension(output)
     chosen = format or find_format(output, list(FORMATS))
     if chosen == "table":
@@ -47,7 +47,7 @@ def check_file(output: Path, overwrite: bool = False, format: str | None = None)
 
 
 def find_format(output: Path, endings: Sequence[str]) -> str:
-    """Tell the format of a file from its name; raises AttnprobeError for one that is none of ``endings``."""
+    """Tell the format of a file by its extension; raises UsageError unless it is one of ``endings``."""
     ending = extension(output)
     if ending not in endings:
         raise UsageError(f"can't tell the format of {output}: end it in {either(endings, before='.')}")
@@ -55,13 +55,13 @@ def find_format(output: Path, endings: Sequence[str]) -> str:
 
 
 def check_free_file(output: Path, endings: Sequence[str], overwrite: bool = False) -> Path:
-    """Choose the file of a picture or a page, or raise UsageError before any work is done."""
+    """Choose the file of a picture or a page; raises UsageError if it can't be written."""
     find_format(output, endings)
     return _check_path(output, overwrite)
 
 
 def read_description(path: Path) -> dict[str, Any]:
-    """Read what a json says of a table; nothing where it is no such thing."""
+    """Read the description of a table from a json; empty if the file is anything else."""
     with suppress(OSError, ValueError, RecursionError):
         about = json.loads(path.read_bytes())
         return about if isinstance(about, dict) else {}
@@ -110,9 +110,9 @@ def _check_path(output: Path, overwrite: bool) -> Path:
 
 
 def check_not_read(output: Path, reads: Iterable[Path], *, standard_input: bool = False) -> None:
-    """Refuse to write a table over anything that the same command reads, standard input included.
+    """Raise UsageError if a table would be written over a file that the same command reads.
 
-    In folders that are read, an earlier table of ours may be replaced. What is not there is passed over.
+    In a folder that is read, an earlier table may be replaced. Paths that don't exist are ignored.
     """
     for written in filter(Path.exists, _resolve(output)):
         for read in reads:
@@ -125,7 +125,7 @@ def check_not_read(output: Path, reads: Iterable[Path], *, standard_input: bool 
 
 
 def check_not_state(output: Path, state: Path) -> None:
-    """Refuse to write a table where the state of the run is kept, or that of one of several processes."""
+    """Raise UsageError if a table would be written over the state of the run, or of one of its processes."""
     for written in _resolve(output):
         rank = written.name.removeprefix(f"{state.name}.")
         of_a_process = rank.isdecimal() and same_file(written.with_name(state.name), state)
@@ -134,7 +134,7 @@ def check_not_state(output: Path, state: Path) -> None:
 
 
 def check_outside(output: Path, folder: Path, what: str) -> None:
-    """Refuse an output, named by the option ``what``, in the folder that ``--save`` writes as a whole."""
+    """Raise UsageError for a file inside the folder of ``--save``; ``what`` names the file."""
     if lies_in(output, folder):
         raise UsageError(f"{what} lies in the folder of --save, which is written as a whole: {_OTHER}")
 
@@ -146,7 +146,7 @@ def _is_standard_input(path: Path) -> bool:
 
 
 def _is_table(path: Path) -> bool:
-    """Tell a table of ours, or what describes one, from whatever else lies in a folder."""
+    """Tell whether a file is a table that attnprobe wrote, or the description of one."""
     format = FORMATS.get(extension(path))
     if format is None or not format.stands_alone:
         return format is not None and (format.binary or _is_description(find_description(path), path))
@@ -154,18 +154,18 @@ def _is_table(path: Path) -> bool:
 
 
 class Saveable(ABC):
-    """A picture or a page: what renders itself in one of several formats, and goes into a file."""
+    """A picture or a page, which can be rendered in several formats and saved to a file."""
 
     endings: ClassVar[Sequence[str]]  # of the names of its files
 
     @abstractmethod
     def render(self, format: str) -> bytes:
-        """Give it as bytes of a format, one of ``endings``."""
+        """Render it as bytes of a format, one of ``endings``."""
 
     def save(self, path: Path | str, *, overwrite: bool = False) -> Path:
-        """Write it in the format that the name of the file ends in; return the file, behind links.
+        """Write it to a file, whose extension is the format; returns the path, with links resolved.
 
-        The file appears whole or not at all; one that exists is only replaced with ``overwrite``.
+        The file appears whole or not at all. An existing file is only replaced with ``overwrite``.
         """
         file = check_free_file(Path(path), self.endings, overwrite)
         write_together({file: self.render(find_format(file, self.endings))})

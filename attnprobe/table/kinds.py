@@ -1,6 +1,6 @@
-"""Kinds of tables: what a row of each is, and by which columns it is known.
+"""Kinds of tables, known by their columns: a table is of the first kind whose columns it has.
 
-A table is of the first kind whose columns it has, whether a command made it or it was read from a file.
+This holds for the result of a command as for a table that was read from a file.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,31 +9,31 @@ from typing import Any
 
 from attnprobe.table.cells import Column
 
-#: The step of training that a checkpoint was saved at; and the step of removal where both are in a table.
+#: The training step of a checkpoint; and the name of the pruning step in a table that has both.
 STEP, PRUNING_STEP = "step", "pruning_step"
-#: The group of documents that a row is about, where there is a row for each; and that of all together.
+#: The column of groups of documents, and the group of all documents together.
 GROUP, ALL_GROUPS = "group", "all groups"
 RANDOM = "random"  # the criterion of a random order of heads
-POSITION = "position"  # that of a token, where a head has a row for each
-#: The columns that name the rule that a head is compared with; of two, the first says more.
+POSITION = "position"  # of a token, in tables with a row for each head and position
+#: Columns that name the simple rule that a head is compared with, the more precise one first.
 RULES = ("baseline_rule", "baseline_offset")
-#: What tokens of the text and of the image look at.
+#: Columns of how much tokens of text and image attend to text, image and special tokens.
 MODALITIES = tuple(f"{start}_to_{end}" for start in ("text", "image") for end in ("image", "text", "special"))
 #: The columns that name a head, a pair of heads, and one within a layer.
 HEAD = ("layer", "head")
 PAIR, PAIR_IN_LAYER = ("layer_a", "head_a", "layer_b", "head_b"), ("layer", "head_a", "head_b")
-#: How a measure ends that is there in domain and out of domain.
+#: Endings of the columns of one measure in domain and out of domain.
 IN, OUT = "_in", "_out"
 Data = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a table of a kind has."""
+    """The columns by which a kind of table is known."""
 
-    keys: Collection[str] = ()  # columns that name a row
-    columns: Collection[str] = ()  # what else it has
-    #: The columns that a reader needs, beside those that name a row; without any, they are the headlines.
+    keys: Collection[str] = ()  # that name a row
+    columns: Collection[str] = ()  # further ones
+    #: What a reader needs beside the keys; the headlines if there are none.
     essential: Collection[str] = ()
 
 
@@ -78,7 +78,7 @@ KINDS: Mapping[str, Kind] = {
 
 
 def find_kind(columns: Sequence[Column], data: Data) -> str:
-    """Tell the kind of a table from its columns: the first that has them."""
+    """Find the first kind whose columns a table has."""
     keys = {column.name for column in columns if column.role == "key"}
     return next(
         name
@@ -88,7 +88,7 @@ def find_kind(columns: Sequence[Column], data: Data) -> str:
 
 
 def _fits(kind: str, columns: Sequence[Column], data: Data) -> bool:
-    """Tell what the names of a kind's columns do not tell."""
+    """Check the conditions of a kind that go beyond the names of its columns."""
     fits = True
     match kind:
         case "heads of groups" | "groups":

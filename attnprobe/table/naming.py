@@ -11,7 +11,7 @@ from attnprobe.table.cells import clean
 
 
 def join_names(names: Sequence[str], most: int = 8) -> str:
-    """List names; of more than ``most``, the first and how many more there are.
+    """Join names to a list; of more than ``most``, the first ones, and the number of the others.
 
     >>> join_names(["a"]), join_names(["a", "b", "c"])
     ('a', 'a, b and c')
@@ -49,7 +49,7 @@ class RoleMark(NamedTuple):
 
 
 _ONE_OFFSET = "one offset, also with shuffled tokens"
-#: Roles in their order. Kinds that are alike have hues that are alike; no two have the same letter.
+#: Roles in the order of legends. Similar roles have similar hues; each has a letter of its own.
 ROLE_MARKS: Mapping[str, RoleMark] = {
     "previous": RoleMark("P", "#0072b2", _ONE_OFFSET),
     "next": RoleMark("N", "#56b4e9", _ONE_OFFSET),
@@ -118,7 +118,7 @@ CRITERIA = (
 
 
 def find_role_kind(role: str) -> str:
-    """Find the kind of a role: "offset" of "offset -2"; "links" of "atom-map: C", by links of one's own."""
+    """Find the kind of a role: "offset" of "offset -2", and "links" of "atom-map: C", a user's links."""
     known = (kind for kind in ROLE_MARKS if role == kind or role.startswith((f"{kind}:", f"{kind} ")))
     return next(known, "links" if ": " in role else MIXED)
 
@@ -135,12 +135,12 @@ def title_roles(kinds: Iterable[str]) -> dict[str, str]:
     }
 
 
-#: The single offsets of ``profile`` end here on either side of a text, and in each direction of an image.
+#: The largest single offset of ``profile`` in a text, and in each direction of an image.
 REACH, REACH_IN_PATCHES = 10, 3
 
 
 def list_offsets(*, patches: bool) -> list[tuple[str, str]]:
-    """List the columns of ``profile`` behind its name, such as "-3" or "-3_-3", each with a title."""
+    """List the columns of ``profile`` without that prefix, such as "-3" or "-3_-3", with their titles."""
     reach = REACH_IN_PATCHES if patches else REACH
     side = range(-reach, reach + 1)
     if patches:

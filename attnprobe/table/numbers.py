@@ -1,4 +1,4 @@
-"""The only writer of numbers for readers; ``cells.format_cell`` writes all digits, for programs."""
+"""How numbers are rounded and written for readers; ``cells.format_cell`` writes them for programs."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -19,12 +19,12 @@ def is_number(cell: object) -> TypeGuard[int | float]:
 
 
 def count_decimals(error: float) -> int:
-    """Count the decimals that show two digits of an error as it is printed; 0.0996 is 0.10 and has two."""
+    """Count the decimals that show two digits of an error after rounding; 0.0996 is 0.10 and has two."""
     return ERROR_DIGITS - 1 - int(f"{error:.{ERROR_DIGITS - 1}e}".partition("e")[2])
 
 
 def format_number(value: object, digits: int = DIGITS) -> str:
-    """Write a number to some significant digits, or to all of those before the point.
+    """Write a number to ``digits`` significant digits, or to all digits before the point.
 
     >>> [format_number(value) for value in (0.078125, 1234.5, 12, -0.0000123456, 0.0)]
     ['0.0781', '1234', '12', '-1.23e-05', '0']
@@ -67,10 +67,10 @@ def name_head(*place: Any) -> str:
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How the numbers of a column are written, so that they line up."""
+    """How the numbers of a column are written, so that their decimals line up."""
 
     decimals: int = 0
-    exponent: int = 0  # the power of ten that all are divided by; 0 unless all are tiny or huge
+    exponent: int = 0  # of the power of ten that numbers are divided by; 0 unless they are tiny or huge
 
     def write(self, value: float) -> str:
         """Write a number without the power of ten."""
@@ -89,7 +89,7 @@ def choose_format(
     most_decimals: int = MOST_DECIMALS,
     large: float = LARGE,
 ) -> NumberFormat:
-    """Choose how a column is written: to two digits of its middle error, or some of its largest number.
+    """Choose the decimals of a column: two digits of its median error, or ``digits`` of its largest number.
 
     >>> choose_format([0.31, 2.0], [0.012, 0.02]), choose_format([3.2e-9])
     (NumberFormat(decimals=3, exponent=0), NumberFormat(decimals=2, exponent=-9))
@@ -115,10 +115,10 @@ def write_column(
     undefined: str = "",
     plus_minus: str = "",
 ) -> list[str]:
-    """Write plain cells of a column, all numbers with the same decimals; words stay as they are.
+    """Write the plain cells of a column, all numbers with the same decimals.
 
-    ``precision`` is a number of significant digits, in place of decimals that agree; ``plus_minus`` stands
-    between a number and its error: without it, errors are only for rounding.
+    ``precision`` is a number of significant digits, instead of common decimals. With ``plus_minus`` between
+    them, errors are written behind their numbers; without it, errors only decide about decimals.
     """
     chosen, whole = choose_format(values, errors), not any(isinstance(value, float) for value in values)
 

@@ -1,4 +1,4 @@
-"""Reading tables again, with all that lies in the file or beside it."""
+"""Reading tables, with the description that is in the file or beside it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from attnprobe.table.cells import Column, Role, to_plain_column
 from attnprobe.table.destination import find_description
 from attnprobe.table.formats import FORMATS, READABLE, either, extension
 
-#: Columns that name a row, in tables without a description.
+#: Columns that hold words, and all columns that name a row, in tables without a description.
 _WORDS = {
     *("model", "dataset", "attention", "objective", "method", "metric", "criterion", "check", "status"),
     *("detail", "model_out", "in_domain", "out_domain", "replaced_by", "attention_a", "attention_b"),
@@ -21,7 +21,7 @@ _KEYS = _WORDS | {
     *("layer", "head", "layer_a", "head_a", "layer_b", "head_b", "seed", "step", "pruning_step"),
     *("share_removed", "place", "group"),
 }
-#: Columns that count or point.
+#: Columns of counts and of indices.
 _COUNTS = {
     *("n", "offset", "nearest_head", "odd_head", "heads", "heads_removed", "rank_in", "rank_out"),
     "rank_among_random",
@@ -33,7 +33,7 @@ def describe_table(path: Path) -> dict[str, str]:
 
 
 def read_table(path: Path) -> Any:
-    """Read the rows of a table as a data frame; raises AttnprobeError when there is no such table."""
+    """Read the rows of a table as a data frame; raises DataError if that is not possible."""
     read = FORMATS[extension(path)].read if extension(path) in READABLE else None
     if read is None:
         raise DataError(f"{path} is no table; give a file that ends in {either(READABLE, '.')}.")
@@ -46,9 +46,9 @@ def read_table(path: Path) -> Any:
 
 
 def read_parts(path: Path) -> tuple[Any, ...]:
-    """Read what makes a table: title, columns, cells, notes and provenance.
+    """Read the parts of a table: title, columns, cells, notes and provenance.
 
-    What the columns of a csv that lies alone are is told from their names.
+    For a csv without a description, the roles of columns are guessed from their names.
     """
     frame = read_table(path)
     about: Any = frame.attrs or _read_description(path)
@@ -65,7 +65,7 @@ def read_parts(path: Path) -> tuple[Any, ...]:
 
 
 def _read_description(path: Path) -> Mapping[str, Any]:
-    """Read the json beside a table; nothing where there is none, or it is about another."""
+    """Read the json beside a table; empty if there is none, or it describes another table."""
     beside = find_description(path)
     try:
         about = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
@@ -78,7 +78,7 @@ def _read_description(path: Path) -> Mapping[str, Any]:
 
 
 def _describe_column(name: str, about: Mapping[str, Any], names: Sequence[str]) -> Column:
-    """Take a column as it is described, or else tell its role from its name."""
+    """Make a column from its description, or else guess its role from its name."""
     if about.get("role") in get_args(Role):
         headline, title = about.get("headline") is True, str(about.get("title", ""))
         return Column(name, str(about.get("unit", "")), about["role"], headline, title)

@@ -1,4 +1,4 @@
-"""What a picture of a sequence needs: the tokens and words on each side, and the attention of all heads."""
+"""A sequence with its attention, as pictures show it: tokens and words on both sides, maps of all heads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from attnprobe.errors import UsageError
 if TYPE_CHECKING:
     from attnprobe.attention.layout import Grid
 
-#: The first of some tokens, and the one behind their last.
+#: A range of tokens: the first, and the one behind the last.
 Ends = tuple[int, int]
 Rows = NDArray[np.floating[Any]]
 
@@ -22,21 +22,21 @@ Rows = NDArray[np.floating[Any]]
 class Side:
     """The tokens on one side of a map."""
 
-    labels: tuple[str, ...]  # the characters that each covers, or its name
-    names: tuple[str, ...]  # as the vocabulary names each, or the same as its label
-    special: NDArray[np.bool_]  # (token,) which stand for no text
-    words: NDArray[np.int64] | None = None  # (token,) the number of the word of each; None if unknown
+    labels: tuple[str, ...]  # the text of each token, or else its name
+    names: tuple[str, ...]  # the name of each token in the vocabulary, or else its label
+    special: NDArray[np.bool_]  # (token,) whether a token stands for no text
+    words: NDArray[np.int64] | None = None  # (token,) the number of its word; None if unknown
     word_labels: tuple[str, ...] = ()
-    grid: "Grid | None" = None  # where the patches of an image are
-    tiles: "Grid | None" = None  # where they are among the tokens of a text that is read with the image
-    second: int = 0  # the first token of the second of two texts; 0 for one text, or if unknown
+    grid: "Grid | None" = None  # the patches of an image
+    tiles: "Grid | None" = None  # the patches of an image that is read together with a text
+    second: int = 0  # the first token of the second text; 0 if there is none, or if unknown
 
     def __len__(self) -> int:
         return len(self.labels)
 
     @property
     def continues(self) -> NDArray[np.bool_] | None:
-        """Which tokens go on with the word of the token before, (token,); None if words are unknown."""
+        """Whether a token continues the word of the token before, (token,); None if words are unknown."""
         return None if self.words is None else np.append(False, self.words[1:] == self.words[:-1])
 
     @property
@@ -46,7 +46,7 @@ class Side:
         return np.all(~_members(self.words) | self.special, axis=1)
 
     def with_image(self, image: NDArray[np.bool_], tiles: "Grid | None") -> "Side":
-        """Label the tokens that stand for an image: by row and column, or else by their number."""
+        """Label the tokens of an image by row and column, or else by their number."""
         labels, places = np.array(self.labels, object), np.flatnonzero(image)
         numbered = [f"image {number}" for number in range(len(places))]
         labels[places] = numbered if tiles is None else _name_patches(tiles)
@@ -62,7 +62,7 @@ class Side:
 
     @classmethod
     def of_patches(cls, length: int, grid: "Grid | None", special: NDArray[np.bool_]) -> "Side":
-        """Label the patches of an image by row and column, the stretches of sound by their number."""
+        """Label the patches of an image by row and column, or stretches of sound by their number."""
         named = [str(place) if grid is None else f"[token {place}]" for place in range(length)]
         if grid is not None:
             named[grid.first : grid.first + len(grid)] = _name_patches(grid)
@@ -71,10 +71,10 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way in which words of a text are asked for those of another: who asks, and where."""
+class AlignmentDirection:
+    """What heads find of the links when words of one of two texts attend to words of the other."""
 
-    name: str
+    name: str  # which text attends, and at which position of its words
     hits: NDArray[np.float64]  # (layer, head) sure links that a head finds; NaN for removed heads
     sure: NDArray[np.float64]  # (layer, head) sure links
     rates: NDArray[np.float64]  # (layer, head, rate) alignment error rate, precision and recall
@@ -82,25 +82,25 @@ class Way:
 
 @dataclass(frozen=True)
 class Alignment:
-    """The gold alignment of two texts: its links (tokens, tokens, sure), and what heads find of them."""
+    """The gold alignment of two texts, and what heads find of it."""
 
-    links: tuple[tuple[Ends, Ends, bool], ...]
-    ways: tuple[Way, ...]
-    hits: NDArray[np.bool_]
+    links: tuple[tuple[Ends, Ends, bool], ...]  # tokens that attend, tokens that are linked, whether sure
+    directions: tuple[AlignmentDirection, ...]
+    hits: NDArray[np.bool_]  # (layer, head, link)
 
 
 @dataclass(frozen=True)
 class Maps:
-    """The attention of all layers of a kind, from queries to keys."""
+    """The attention of all heads of one kind of attention, from queries to keys."""
 
     kind: Kind
-    layers: tuple[int, ...]  # the number of each layer, as tables have it
+    layers: tuple[int, ...]  # the number of each layer in tables
     rows: NDArray[np.float32]  # probabilities (layer, head, query, key); 0 for removed heads
     queries: Side
     keys: Side
-    kept: NDArray[np.bool_]  # (layer, head) which heads are there
-    rolled: NDArray[np.float32] | None = None  # (layer, query, key) rolled out up to each layer
-    alignment: Alignment | None = None  # if the map is between two texts of which it is known
+    kept: NDArray[np.bool_]  # (layer, head) whether a head was not removed
+    rolled: NDArray[np.float32] | None = None  # (layer, query, key) rollout up to each layer
+    alignment: Alignment | None = None  # of two texts, if it is known
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class SequenceAttention:
 def group_tokens(
     rows: Rows, queries: NDArray[np.integer] | None = None, keys: NDArray[np.integer] | None = None
 ) -> Rows:
-    """Give attention between groups of tokens, such as words: to one the sum, from one the mean.
+    """Give attention between groups of tokens, such as words: the sum to a group, the mean from a group.
 
     ``queries`` and ``keys`` number the group of each token from 0 without gaps; None leaves them alone.
     Source: Clark et al. (2019), What does BERT look at?, section 4.1.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cell", "Column", "HeadTable", "Role"]
 
-#: Keys that say what was measured and how, not which head a row is about.
+#: Keys that say what was measured and how, and not which head a row is about.
 _SETTINGS = ("model", "dataset", "objective", "method", "metric", "replaced_by")
 
 
@@ -42,12 +42,12 @@ class HeadTable:
 
     Attributes:
         title: What the table shows, in a few words.
-        columns: One description a column, in order.
+        columns: One description per column, in order.
         data: The cells, column by column. An undefined number is NaN, an absent label None; both are
             written as an empty cell.
-        notes: Sentences worth reading beside the table.
-        provenance: Everything needed to make the table again.
-        below: Makes a second table, which a terminal shows below; None for nothing.
+        notes: Sentences that a reader of the numbers should know.
+        provenance: What is needed to make the table again.
+        below: Makes a second table, which a terminal shows below this one.
     """
 
     title: str
@@ -88,7 +88,7 @@ class HeadTable:
 
     @cached_property
     def kind(self) -> str:
-        """What a row is, one of ``table.kinds``, as the columns tell."""
+        """The kind of the table, a name in ``table.kinds``."""
         return find_kind(self.columns, self.data)
 
     @property
@@ -97,7 +97,7 @@ class HeadTable:
         return list(dict.fromkeys(str(name) for name in self.data.get("model", ())))
 
     def count_documents(self, name: str) -> "np.ndarray":
-        """Count the documents, or sequences if fewer, that each number of a column is of; else infinite."""
+        """Count the documents behind each number of a column, or its sequences if fewer; inf if unknown."""
         import numpy as np
 
         documents = np.full(len(self), min(_list_documents(self.provenance), default=np.inf), np.float64)
@@ -107,9 +107,10 @@ class HeadTable:
         return documents
 
     def essential(self) -> list[Column]:
-        """List the columns that a reader needs: keys, and the measures that tell most with their errors.
+        """List the columns that a reader needs: keys, and the main measures with their errors.
 
-        They are those of the table's kind, or else all; of more than eight its headlines, or else its first.
+        The kind of the table names its main measures. Otherwise they are all measures; of more than eight,
+        the headline measures, or else the first eight.
         """
         measures = [column for column in self.columns if column.role in {"measure", "text"}]
         headlines = [column.name for column in measures if column.headline]
@@ -122,7 +123,7 @@ class HeadTable:
         return [column for column in self.columns if column.role == "key" or column.name in wanted]
 
     def take(self, only: Sequence[str] | None = None, rows: int | None = None) -> "HeadTable":
-        """Take some columns, with their errors and what names the rows; and the first rows."""
+        """Take the columns ``only``, with their errors and the keys; and the first ``rows``."""
         for name in only or ():
             if name not in self.data:
                 near = name_nearest(name, self.data)
@@ -139,11 +140,11 @@ class HeadTable:
         return replace(self, columns=kept, data=data)
 
     def join(self, other: "HeadTable", suffix: str = "_other") -> "HeadTable":
-        """Put the columns of another table about the same rows behind these.
+        """Append the columns of another table about the same rows.
 
-        Rows are matched by the columns that name them in both, such as layer and head; the rows of this
-        table and their order stay. A column that both have with the same cells is there once, another of the
-        same name gets the ``suffix``. AttnprobeError refuses tables about other models or other rows.
+        Rows are matched by the keys of both tables, such as layer and head, and keep the order of this table.
+        A column with the same name and cells in both is kept once; one with other cells gets the ``suffix``.
+        Raises DataError if the tables are about different models or different rows.
         """
         if self.models != other.models:
             raise DataError(
@@ -173,7 +174,7 @@ class HeadTable:
         return HeadTable(title, columns, data, [*self.notes, *other.notes], record)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Give the table as a ``pandas.DataFrame``, provenance in ``.attrs``; text is cleaned as in files."""
+        """Give the table as a ``pandas.DataFrame`` with clean text, and provenance in ``.attrs``."""
         import pandas
 
         data = {
@@ -185,7 +186,7 @@ class HeadTable:
         return frame
 
     def to_sheet(self, columns: Sequence[Column] | None = None, precision: int | None = None) -> Sheet:
-        """Give the table, or some of its columns, as it leaves the program: clean text and plain numbers."""
+        """Give the table, or only ``columns``, as it leaves the program: clean text and plain numbers."""
         chosen = self.columns if columns is None else columns
         cleaned = [
             replace(one, name=clean(one.name), unit=clean(one.unit), title=clean(one.title)) for one in chosen
@@ -197,7 +198,7 @@ class HeadTable:
         return Sheet(clean(self.title), cleaned, cells, notes, self.provenance, precision)
 
     def render(self, format: str, precision: int | None = None) -> bytes:
-        """Give the table as bytes of a format; one for papers has the columns that a reader needs."""
+        """Render the table as bytes of a format; formats for papers have only the ``essential`` columns."""
         check_precision(precision)
         check_installed(format)
         columns = self.essential() if FORMATS[format].is_for_papers else None
@@ -211,14 +212,14 @@ class HeadTable:
     def save(self, path: Path | str, *, overwrite: bool = False, precision: int | None = None) -> list[Path]:
         """Write the table; the extension picks the format, such as csv, json, md, parquet, tex or xlsx.
 
-        A json beside it holds units, notes and provenance where the format itself does not. Files appear
-        whole or not at all; those that exist are only replaced with ``overwrite``. ``precision`` is a number
-        of significant digits, all of them by default. Returns the files, the table first.
+        A json file beside it has units, notes and provenance if the format itself has not. Files appear whole
+        or not at all; existing files are only replaced with ``overwrite``. ``precision`` is the number of
+        significant digits, all by default. Returns the files, the table first.
         """
         return self.write(check_file(Path(path), overwrite), precision)
 
     def write(self, destination: Destination, precision: int | None = None) -> list[Path]:
-        """Write the table into the files of a destination that was checked before."""
+        """Write the table to the files of a destination, which ``check_file`` has chosen."""
         assert destination.path is not None
         files = {destination.path: self.render(destination.format, precision)}
         if destination.description is not None:
@@ -257,7 +258,7 @@ def _match_rows(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]
 
 
 def _are_same(ours: Sequence[Cell] | None, theirs: Sequence[Cell]) -> bool:
-    """Compare cells; what is undefined in both is the same, NaN or None."""
+    """Compare cells, where NaN and None are the same."""
     return ours is not None and [to_plain(cell) for cell in ours] == [to_plain(cell) for cell in theirs]
 
 
@@ -270,7 +271,7 @@ def _list_documents(record: Mapping[str, Any]) -> list[int]:
 
 
 def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
-    """Put the measures of a table behind those of another of the same rows, with the record of the left."""
+    """Append the columns of a table to those of another with the same rows, whose record stays."""
     added = [column for column in right.columns if column.name not in left.data]
     data = {**left.data, **{column.name: right.data[column.name] for column in added}}
     notes = list(dict.fromkeys([*left.notes, *right.notes]))
@@ -278,9 +279,9 @@ def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
 
 
 def stack_rows(parts: Sequence[tuple[Any, HeadTable]], name: str, notes: Sequence[str]) -> HeadTable:
-    """Put the rows of tables below one another, told apart by a column behind those of model and data set.
+    """Stack the rows of tables, with a column ``name`` for their parts behind model and data set.
 
-    The record is that of the first. Cells of columns that a part lacks are None.
+    The record is that of the first part. Cells of columns that a part lacks are None.
     """
     first, *_ = tables = [table for _, table in parts]
     columns = {column.name: column for table in reversed(tables) for column in table.columns}

@@ -80,18 +80,18 @@ def test_words_and_squares_of_every_head_are_what_loops_find(opened, name):
             assert f"{name_kind(sure, hit)}: \u201c{asker}\u201d to \u201c{answer}\u201d" in sentences
         assert sentences.count(" to \u201c") == len(expected)
         kinds |= there
-        hits = [way.hits[layer, head] for way in maps.alignment.ways]
+        hits = [way.hits[layer, head] for way in maps.alignment.directions]
         by_text = [
             sum(s and h for asker, _, s, h in expected.values() if (asker in TEXT.split()) == first)
             for first in ([False] if name == "t5" else [False, True])
         ]
         assert hits[-len(by_text) :] == by_text
         finding = page.inner_text("#finding")
-        for way in maps.alignment.ways:
+        for way in maps.alignment.directions:
             error = way.rates[layer, head, 0]
             assert f"{way.hits[layer, head]:.0f} of 2 sure links (AER {error:.2f}) {way.name}" in finding
         assert f" finds {max(hits):.0f} of 2 sure links " in finding
-        assert any(finding.endswith(f"{way.name}.") for way in maps.alignment.ways)
+        assert any(finding.endswith(f"{way.name}.") for way in maps.alignment.directions)
     assert len(kinds) > 2
     assert "the largest attention of its word within the other text" in page.inner_text("#hit")
     assert (READS in page.inner_text("#hit")) == (name == "t5")

@@ -53,17 +53,6 @@ def test_by_hand(headed: Any, documents: Any, task_data: Any, losses: Any, nodes
         assert sums.signed.standard_error[layer, head] == pytest.approx(error, abs=1e-8)
 
 
-def test_heads_add_up(headed: Any, documents: Any, task_data: Any, losses: Any):
-    """To the loss less that without the layer."""
-    with task_data(headed("bert", "classification", double=True), documents("classification")) as data:
-        sums = integrate_gradients(data, 12)
-    for layer in range(LAYERS):
-        closed = np.ones(SHAPE)
-        closed[layer] = 0
-        change = losses(np.ones(SHAPE)) - losses(closed)
-        assert sums.signed.average[layer].sum() == pytest.approx(change.mean(), abs=1e-9)
-
-
 def test_some_heads_are_off(headed: Any, documents: Any, task_data: Any, losses: Any):
     at = np.ones(SHAPE, bool)
     at[0, 1] = at[1, 0] = at[1, 2] = False

@@ -12,6 +12,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from spoil import edit_json
 
 import attnprobe
 from attnprobe import AttnprobeError
@@ -128,7 +129,7 @@ class TestBase:
         folder, _ = adapt("bert", lora("bert"))
         expected = attnprobe.entropy(str(folder), TEXTS)["entropy"]
         shutil.copytree(saved("bert"), tmp_path / "moved")
-        self.state(folder, base_model_name_or_path="/gone/from/here")
+        edit_json(folder / "adapter_config.json", base_model_name_or_path="/gone/from/here")
         with pytest.raises(AttnprobeError, match=r"/gone/from/here, .*; name its base with"):
             attnprobe.entropy(str(folder), TEXTS)
         table = attnprobe.entropy(str(folder), TEXTS, base=str(tmp_path / "moved"))
@@ -151,7 +152,7 @@ class TestBase:
     def test_hostile(self, adapt, use_cache, tmp_path, stated, says):
         use_cache(tmp_path)
         folder, _ = adapt("bert", lora("bert"))
-        self.state(folder, **stated)
+        edit_json(folder / "adapter_config.json", **stated)
         with pytest.raises(AttnprobeError, match=says):
             attnprobe.entropy(str(folder), TEXTS)
 
@@ -184,7 +185,7 @@ class TestBase:
         folder, _ = adapt("bert", lora("bert"))
         monkeypatch.chdir(tmp_path)
         shutil.copytree(saved("bert"), tmp_path / "org" / "base")
-        self.state(folder, base_model_name_or_path="org/base")
+        edit_json(folder / "adapter_config.json", base_model_name_or_path="org/base")
         monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(folder))
         with pytest.raises(AttnprobeError, match="may be a folder of another machine; name its base with"):
             attnprobe.entropy("org/adapter", TEXTS)
@@ -236,8 +237,3 @@ class TestBase:
         with pytest.raises(AttnprobeError, match="only pickled weights"):
             attnprobe.entropy(str(folder), TEXTS)
         assert (attnprobe.entropy(str(folder), TEXTS, allow_bin=True)["entropy"] == expected).all()
-
-    @staticmethod
-    def state(folder, **stated):
-        path = folder / "adapter_config.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | stated))

@@ -10,7 +10,7 @@ from transformers.models.bart.modeling_bart import shift_tokens_right
 from transformers.models.mbart.modeling_mbart import shift_tokens_right as put_last_first
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.checkpoint import Checkpoint, check_modality, find_tower
+from attnprobe.model.checkpoint import Checkpoint, check_modality, find_tower, resolve_window
 
 TARGET = [5, 9, 7, 2]
 
@@ -63,3 +63,17 @@ def test_towers(name, modality, tower):
 def test_another_modality_is_refused(name, modality, says):
     with pytest.raises(AttnprobeError, match=says):
         check_modality("x", every_type.configuration(name), modality)
+
+
+class TestWindow:
+    """The length of windows: what was asked for, or what the model takes."""
+
+    @pytest.mark.parametrize(("name", "longest"), [("bert", 184), ("roberta", 184), ("t5", None)])
+    def test_longest(self, checkpoint, name, longest):
+        assert checkpoint(name).longest == longest
+        assert resolve_window(None, checkpoint(name)) == (longest or 512)
+
+    def test_more_than_the_model_takes(self, checkpoint):
+        assert resolve_window(184, checkpoint("bert")) == 184
+        with pytest.raises(AttnprobeError, match="--max-length 185 is more than the 184 tokens"):
+            resolve_window(185, checkpoint("bert"))

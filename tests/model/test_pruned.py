@@ -9,12 +9,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from spoil import edit_json, edit_weights, refuses
 from torch import nn
 from transformers import AutoModel, BertForMaskedLM, BertForSequenceClassification, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
-from attnprobe.errors import AttnprobeError
 from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.projections import find_projections
 from attnprobe.model.check.trace import relative_difference
@@ -35,7 +34,7 @@ INPUTS = {"input_ids": IDS, "decoder_input_ids": IDS[:, :17]}
 SMALLER = ("bart", "bert", "modernbert")
 #: Types that can't be made physically smaller, and what is said.
 NOT_SMALLER = {"eurobert": "its heads share projections", "t5": "it can't be made physically smaller"}
-QUERY = "bert.encoder.layer.0.attention.self.query"
+QUERY = "bert.encoder.layer.0.attention.self.query.weight"
 
 physically = pytest.mark.parametrize("physical", [False, True], ids=["baked", "physical"])
 
@@ -89,19 +88,6 @@ def save(checkpoint, folder, *, physical, **options):
     pruned = remove_heads(checkpoint, keep, physical=physical)
     save_pruned(pruned, checkpoint, keep, folder, physical=physical, record=record, **options)
     return folder
-
-
-def edit(file, **changes):
-    """Change entries of a JSON file."""
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
-
-
-def refuses(ask, pattern):
-    """Expect one plain sentence that matches."""
-    with pytest.raises(AttnprobeError, match=pattern) as caught:
-        ask()
-    assert "\n" not in str(caught.value)
-    assert str(caught.value).endswith(".")
 
 
 class TestRemoved:
@@ -304,24 +290,13 @@ class TestDestination:
         assert not list(tmp_path.iterdir())
 
 
-def change_weights(change):
-    """Make what changes the stored weights of a folder."""
-
-    def edit_weights(folder):
-        weights = load_file(folder / "model.safetensors")
-        change(weights)
-        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-
-    return edit_weights
-
-
 def pickle_weights(folder):
     torch.save({}, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
 
 
 def bring_code(folder):
-    edit(folder / "config.json", model_type="evil", auto_map={"AutoConfig": "evil.Evil"})
+    edit_json(folder / "config.json", model_type="evil", auto_map={"AutoConfig": "evil.Evil"})
     (folder / "evil.py").write_text("raise SystemExit('code of the folder ran')")
 
 
@@ -344,11 +319,13 @@ class TestHostile:
         ],
     )
     def test_record_that_contradicts_itself(self, folder, changes):
-        edit(folder / RECORD, **changes)
+        edit_json(folder / RECORD, **changes)
         refuses(lambda: load_checkpoint(str(folder)), "contradicts itself about which heads are removed")
 
     def test_record_that_contradicts_the_weights(self, folder):
-        edit(folder / RECORD, kept_per_layer=[3, 0, 3], removed=[[0, 0], *([1, k] for k in range(4)), [2, 0]])
+        edit_json(
+            folder / RECORD, kept_per_layer=[3, 0, 3], removed=[[0, 0], *([1, k] for k in range(4)), [2, 0]]
+        )
         refuses(lambda: examine(load_checkpoint(str(folder))), "which no record says")
 
     @pytest.mark.parametrize(
@@ -356,18 +333,30 @@ class TestHostile:
         [
             (lambda f: (f / RECORD).unlink(), "can't be loaded"),
             (lambda f: (f / RECORD).write_text("[" * 100_000), "can't be loaded"),
-            (lambda f: edit(f / "config.json", architectures=["AutoModel"]), "config.json"),
-            (lambda f: edit(f / "config.json", architectures=[3]), "config.json"),
+            (lambda f: edit_json(f / "config.json", architectures=["AutoModel"]), "config.json"),
+            (lambda f: edit_json(f / "config.json", architectures=[3]), "config.json"),
             (pickle_weights, "no file named model.safetensors"),
             (bring_code, "can't be loaded"),
             (lambda f: (f / "model.safetensors").write_bytes(b"x" * 99), "is damaged"),
-            (change_weights(lambda w: w.pop("classifier.weight")), "classifier.weight is not there"),
-            (change_weights(lambda w: w.update(extra=torch.zeros(2))), "extra is not there, or has no place"),
-            (change_weights(lambda w: w.update({f"{QUERY}.weight": torch.zeros(16)})), "weight is 16 there"),
             # Shapes are compared before memory is taken for them.
-            (lambda f: edit(f / "config.json", hidden_size=2**20, intermediate_size=2**24), "is .* there"),
+            (
+                lambda f: edit_json(f / "config.json", hidden_size=2**20, intermediate_size=2**24),
+                "is .* there",
+            ),
         ],
     )
     def test_refused(self, folder, spoil, pattern):
         spoil(folder)
+        refuses(lambda: load_pruned(folder), pattern)
+
+    @pytest.mark.parametrize(
+        ("change", "pattern"),
+        [
+            (lambda weights: weights.pop("classifier.weight"), "classifier.weight is not there"),
+            (lambda weights: weights.update(extra=torch.zeros(2)), "extra is not there, or has no place"),
+            (lambda weights: weights.update({QUERY: torch.zeros(16)}), "weight is 16 there"),
+        ],
+    )
+    def test_other_weights(self, folder, change, pattern):
+        edit_weights(folder, change)
         refuses(lambda: load_pruned(folder), pattern)

@@ -1,11 +1,12 @@
 """Quantised checkpoints give the numbers of the plain weights behind their packing, or say no by name."""
 
-import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from spoil import edit_json
 
 import attnprobe
 from attnprobe import AttnprobeError
@@ -102,9 +103,7 @@ class TestStandIn:
 
 
 def test_a_package_that_is_missing_is_named(saved, tmp_path):
-    folder = shutil.copytree(saved("bert"), tmp_path / "model")
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"quantization_config": {"quant_method": "gptq", "bits": 4}}
-    (folder / "config.json").write_text(json.dumps(config))
+    folder = Path(shutil.copytree(saved("bert"), tmp_path / "model"))
+    edit_json(folder / "config.json", quantization_config={"quant_method": "gptq", "bits": 4})
     with pytest.raises(AttnprobeError, match=r"weights of model can't be loaded .* requires optimum"):
         attnprobe.entropy(str(folder), TEXTS)

@@ -1,12 +1,11 @@
 """Checkpoints whose heads transformers 4 removed, and those stored under the other name of tied weights."""
 
-import json
 import re
 import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from spoil import edit_json, edit_weights
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -52,33 +51,36 @@ SIZES = {
 
 def remove_heads(folder, name, gone):
     """Do to the files of a checkpoint what ``prune_heads`` and ``save_pretrained`` of transformers 4 did."""
-    weights = load_file(folder / "model.safetensors")
     inputs, output = STORED[name]
-    for key, weight in weights.items():
-        read, written = re.search(output, key), re.search(inputs, key)
-        match = read or written
-        lost = gone.get(match[1], []) if match else []
-        width = weight.shape[-1] // HEADS // (3 if "c_attn" in key else 1)
-        stays = torch.tensor([head not in lost for head in range(HEADS)]).repeat_interleave(width)
-        if read and weight.ndim == 2:
-            weights[key] = (weight[stays] if name == "gpt2" else weight[:, stays]).contiguous()
-        elif written:
-            columns = stays.repeat(3) if name == "gpt2" else stays
-            weights[key] = (weight[..., columns] if name == "gpt2" else weight[columns]).contiguous()
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    config = json.loads((folder / "config.json").read_text()) | {"pruned_heads": gone}
-    (folder / "config.json").write_text(json.dumps(config))
+
+    def cut(weights):
+        for key, weight in weights.items():
+            read, written = re.search(output, key), re.search(inputs, key)
+            match = read or written
+            lost = gone.get(match[1], []) if match else []
+            width = weight.shape[-1] // HEADS // (3 if "c_attn" in key else 1)
+            stays = torch.tensor([head not in lost for head in range(HEADS)]).repeat_interleave(width)
+            if read and weight.ndim == 2:
+                weights[key] = weight[stays] if name == "gpt2" else weight[:, stays]
+            elif written:
+                columns = stays.repeat(3) if name == "gpt2" else stays
+                weights[key] = weight[..., columns] if name == "gpt2" else weight[columns]
+
+    edit_weights(folder, cut)
+    edit_json(folder / "config.json", pruned_heads=gone)
 
 
 def silence_heads(folder, name, gone):
     """Zero what reads the heads, which is as if they were not there."""
-    weights = load_file(folder / "model.safetensors")
-    for key, weight in weights.items():
-        match = re.search(STORED[name][1], key)
-        for head in gone.get(match[1], []) if match and weight.ndim == 2 else ():
-            columns = weight if name == "gpt2" else weight.T
-            columns.unflatten(0, (HEADS, -1))[head] = 0
-    save_file({key: weight.contiguous() for key, weight in weights.items()}, folder / "model.safetensors")
+
+    def silence(weights):
+        for key, weight in weights.items():
+            match = re.search(STORED[name][1], key)
+            for head in gone.get(match[1], []) if match and weight.ndim == 2 else ():
+                columns = weight if name == "gpt2" else weight.T
+                columns.unflatten(0, (HEADS, -1))[head] = 0
+
+    edit_weights(folder, silence)
 
 
 @pytest.mark.parametrize("name", STORED)
@@ -108,8 +110,7 @@ def test_heads_that_transformers_4_removed(saved, media_model, tmp_path, name):
 )
 def test_others_are_refused_by_name(saved, tmp_path, name, gone):
     shutil.copytree(saved(name), tmp_path / "cut")
-    path = tmp_path / "cut" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"pruned_heads": gone}))
+    edit_json(tmp_path / "cut" / "config.json", pruned_heads=gone)
     with pytest.raises(AttnprobeError, match="pruned_heads"):
         load_checkpoint(str(tmp_path / "cut"))
 
@@ -129,9 +130,7 @@ def test_tied_weights_under_their_other_name(saved, tmp_path, kind, config, stor
     for path in saved("bert").glob("*tokenizer*"):
         shutil.copy(path, tmp_path / "tied")
     shutil.copytree(tmp_path / "tied", tmp_path / "other")
-    weights = load_file(tmp_path / "other" / "model.safetensors")
-    weights[f"{other}.weight"] = weights.pop(f"{stored}.weight")
-    save_file(weights, tmp_path / "other" / "model.safetensors", metadata={"format": "pt"})
+    edit_weights(tmp_path / "other", lambda w: w.update({f"{other}.weight": w.pop(f"{stored}.weight")}))
     texts = ["the dog ran to the water .", "is it late ?"]
     expected, table = (attnprobe.entropy(str(tmp_path / part), texts) for part in ("tied", "other"))
     assert table["entropy"].tolist() == expected["entropy"].tolist()

@@ -1,12 +1,15 @@
 """Task heads: found where a checkpoint holds every weight of them, never made up unasked."""
 
 import copy
+import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from spoil import edit_weights
 from transformers import AutoConfig
 from transformers.models.marian import modeling_marian as marian
 
@@ -53,13 +56,8 @@ def read(folder, *wanted, **options):
 
 def change(folder, edit, tmp_path):
     """Copy a folder with other weights."""
-    other = tmp_path / "changed"
-    other.mkdir()
-    for file in folder.iterdir():
-        (other / file.name).write_bytes(file.read_bytes())
-    weights = load_file(other / "model.safetensors")
-    edit(weights)
-    save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
+    other = Path(shutil.copytree(folder, tmp_path / "changed"))
+    edit_weights(other, edit)
     return other
 
 

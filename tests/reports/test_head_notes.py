@@ -25,7 +25,7 @@ def checked(table, *maps):
 
 
 def table_of(places, *, attention=None, **columns):
-    """Make a table with a row a place (layer, head), and some columns of a cell a row."""
+    """Make a table with one row per place (layer, head), and further columns."""
     keys = {"layer": [layer for layer, _ in places], "head": [head for _, head in places]}
     if attention is not None:
         keys = {"attention": attention, **keys}

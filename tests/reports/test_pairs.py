@@ -64,7 +64,6 @@ def test_a_tree_is_cut_into_so_many_parts(pairs):
             "--clusters, which is about all pairs of heads",
         ),
         (tables.all_pairs, {"clusters": 13}, "from 1 to 12, as there are 12 heads"),
-        (tables.all_pairs, {"clusters": 0}, "1 or more, not 0"),
         (tables.all_pairs, {"clusters": 3, "kind": "map"}, "leave it out of --kind map"),
     ],
 )

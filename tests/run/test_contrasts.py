@@ -9,7 +9,6 @@ from attnprobe.corpus.cells import Row, make_table
 from attnprobe.corpus.schema import read_table
 from attnprobe.corpus.source import Source
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.contrasts import ContrastReader, describe_counts
 from attnprobe.run.options import CorpusOptions
 from attnprobe.run.preparation import tokenise
@@ -21,12 +20,11 @@ def documents(pairs: list[dict[str, Any]], **columns: str) -> Any:
 
 
 @pytest.fixture
-def read(tiny: Any) -> Callable[..., tuple[ContrastReader, list[Any]]]:
+def read(checkpoint: Any) -> Callable[..., tuple[ContrastReader, list[Any]]]:
     """Read pairs for a tiny model."""
 
-    def read_pairs(name: str, reads: Any, pairs: list[dict[str, Any]], *, window: int = 60) -> Any:
-        model, tokenizer = tiny(name)
-        reader = ContrastReader(Checkpoint(name, model, tokenizer), reads, window)
+    def read_pairs(name: str, reads: Any, pairs: list[dict[str, Any]]) -> Any:
+        reader = ContrastReader(checkpoint(name), reads, 60)
         return reader, list(reader.read(documents(pairs)))
 
     return read_pairs
@@ -136,53 +134,43 @@ def test_other_refusals(read):
         read("t5", "target", [pair])
 
 
-def test_nothing_left(tiny):
+def test_nothing_left(checkpoint):
     pairs = [{**MASKED, "corrupted": "the cat and dog [MASK]"}] * 3
     says = "No pair can be used: 3 of 3 pairs left out: their texts have"
-    model, tokenizer = tiny("bert")
-    checkpoint = Checkpoint("bert", model, tokenizer)
     with (
         pytest.raises(AttnprobeError, match=says),
-        tokenise(checkpoint, documents(pairs), CorpusOptions(), contrasts="mask"),
+        tokenise(checkpoint("bert"), documents(pairs), CorpusOptions(), contrasts="mask"),
     ):
         pass
 
 
-def test_documents_and_columns_by_name(tiny):
-    model, tokenizer = tiny("bert")
+def test_documents_and_columns_by_name(checkpoint):
     pairs = [
         {"good": "the dog", "bad": "the cat", "gold": 1, "source": "a"},
         {"good": "a dog", "bad": "a cat", "gold": 0, "source": "b"},
         {"good": "red dog", "bad": "red cat", "gold": 1, "source": "a"},
         {"good": "blue dog", "bad": "blue cat", "gold": 1, "source": None},
     ]
-    named = {
-        "text_column": "good",
-        "pair_column": "2",
-        "label_column": "gold",
-        "document_column": "source",
-    }
-    checkpoint = Checkpoint("bert", model, tokenizer)
-    with tokenise(checkpoint, documents(pairs, **named), CorpusOptions(), contrasts="class") as corpus:
+    named = {"text_column": "good", "pair_column": "2", "label_column": "gold", "document_column": "source"}
+    bert = checkpoint("bert")
+    with tokenise(bert, documents(pairs, **named), CorpusOptions(), contrasts="class") as corpus:
         assert corpus.batches.documents.tolist() == [0, 1, 0, 2]
         assert (corpus.batches.clusters >= 0).tolist() == [True, False, True, False]
         assert [readout.answer for readout in corpus.readouts] == [1, 0, 1, 1]
         batch = corpus.batches.read(corpus.batches.members)
         assert batch.baseline is not None
-        words = tokenizer.batch_decode(batch.baseline.ids, skip_special_tokens=True)
+        words = bert.tokenizer.batch_decode(batch.baseline.ids, skip_special_tokens=True)
         assert words == ["the cat", "a cat", "red cat", "blue cat"]
 
 
-def test_batches_agree_in_the_lengths_of_all_sides(tiny):
-    model, tokenizer = tiny("t5")
+def test_batches_agree_in_the_lengths_of_all_sides(checkpoint):
     pairs = [
         {"clean": "the dog ran", "corrupted": "the cat ran", "answer": "the"},
         {"clean": "the dog", "corrupted": "the cat", "answer": "the"},
         {"clean": "a dog", "corrupted": "a cat", "answer": "the river bank"},
         {"clean": "red dog", "corrupted": "red cat", "answer": "the"},
     ]
-    checkpoint = Checkpoint("t5", model, tokenizer)
-    with tokenise(checkpoint, documents(pairs), CorpusOptions(), contrasts="target") as corpus:
+    with tokenise(checkpoint("t5"), documents(pairs), CorpusOptions(), contrasts="target") as corpus:
         plan = sorted(sorted(members.tolist()) for members in corpus.batches.plan)
         assert plan == [[0], [1, 3], [2]]
         for batch in corpus.batches:

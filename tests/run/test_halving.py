@@ -1,8 +1,8 @@
 """A batch that does not fit is halved, the user is told once, and the numbers stay."""
 
 from collections.abc import Callable
-from contextlib import contextmanager
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,24 +45,6 @@ class Counted(BatchReader):
 
 def batch_of(sequences: int) -> Batch:
     return Counted().read(np.arange(sequences) + 100)
-
-
-@contextmanager
-def room_for(model: torch.nn.Module, most: int, error: BaseException = CUDA):
-    """Let passes over more than ``most`` sequences run out of memory; list the sizes that are tried."""
-    tried: list[int] = []
-
-    def refuse(_, arguments, options):
-        given = options.get("input_ids", arguments[0] if arguments else None)
-        tried.append(len(given))
-        if len(given) > most:
-            raise error
-
-    hook = model.register_forward_pre_hook(refuse, with_kwargs=True)
-    try:
-        yield tried
-    finally:
-        hook.remove()
 
 
 class TestHalving:
@@ -129,7 +111,7 @@ class TestHalving:
 
 
 @pytest.mark.parametrize("name", ["bert", "t5"])
-def test_survey(checkpoint: Callable[[str], Checkpoint], name: str):
+def test_survey(checkpoint: Callable[[str], Checkpoint], limited_memory: Any, name: str):
     """Sums are the same, and every batch is one batch."""
     loaded, architecture = checkpoint(name), inspect(checkpoint(name))
     documents = [Document("the river bank was slow , and the dog ran .")] * 12
@@ -142,7 +124,7 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str):
         sentences: list[str] = []
         with (
             forward_warnings(sentences.append),
-            room_for(loaded.body, 3) as tried,
+            limited_memory(loaded.body, 3) as tried,
             open_evaluator(loaded, architecture, statistics) as measure,
         ):
             parts = [measure.measurement(batch) for batch in batches]
@@ -150,10 +132,10 @@ def test_survey(checkpoint: Callable[[str], Checkpoint], name: str):
         assert sentences == [
             f"batch of 6 sequences of {length} tokens does not fit the memory; going on with half of it."
         ]
-        with room_for(loaded.body, 1), open_evaluator(loaded, architecture, statistics) as measure:
+        with limited_memory(loaded.body, 1), open_evaluator(loaded, architecture, statistics) as measure:
             whole = Run().total("measuring", corpus.batches, measure.measurement, Measurement.from_arrays)
         with (
-            room_for(loaded.body, 0),
+            limited_memory(loaded.body, 0),
             open_evaluator(loaded, architecture, statistics) as measure,
             pytest.raises(AttnprobeError, match="single sequence"),
         ):

@@ -27,7 +27,7 @@ def test_it_is_what_links_tabulates(name, given, saved):
         "from the first text to the second": ("source_to_target", ""),
     }
     compared = 0
-    for way in maps.alignment.ways:
+    for way in maps.alignment.directions:
         direction, position = names[way.name]
         rows = table[table.direction == direction]
         rows = rows[rows.position == position] if position else rows

@@ -1,9 +1,10 @@
-"""Scores of answers: what a metric is, its error and its test, and every metric but those of rankings."""
+"""Metrics, with their errors and tests: all but those of rankings."""
 
 import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,15 @@ from attnprobe.sums.inference import PermutationTest, sign_flip
 Floats = NDArray[np.float64]
 #: A number or several numbers of every example.
 Values = NDArray[Any]
-#: What a model predicts for the examples: arrays over examples by name.
+#: The predictions of a model: arrays over examples by name.
 Predictions = Mapping[str, Values]
 #: The name under which predictions hold the document of each example: see ``Batch.clusters``.
 CLUSTER = "cluster"
-#: Cells of rows that are held at once.
+#: The most numbers that are held at once.
 _CELLS = 4_000_000
-#: Differences of scores that are closer than this are equal: sums in another order round otherwise.
+#: Differences of scores that are closer than this count as equal, as sums in another order round otherwise.
 _ROUNDING = 1e-9
-#: The share of a sum of squares that is rounding.
+#: The share of a sum of squares that may be rounding.
 _FLAT = 1e-12
 
 
@@ -49,7 +50,7 @@ class Score:
         needs: The names of the predictions of which ``rows`` makes rows (example, part).
         function: Gives the scores (...) of sums (..., part).
         continuous: Whether any change of what the model gives changes the score, as it does a loss.
-        tested: Whether no difference is a sensible hypothesis.
+        tested: Whether a difference of 0 is a sensible null hypothesis.
 
     References:
         Tukey (1958), Bias and confidence in not-quite large samples.
@@ -69,11 +70,11 @@ class Score:
 
     @property
     def most(self) -> float | None:
-        """How much an example's own value can change at most, of a mean of shares; None of other scores."""
+        """The largest change of the value of an example: 1 for a mean of shares, None for other scores."""
         return 1.0 if self.is_mean and self.unit == "share" else None
 
     def score(self, predictions: Predictions) -> float:
-        """Score the examples together; NaN where that is undefined."""
+        """Score all examples together; NaN where that is undefined."""
         return float(self.function(self.rows(predictions).sum(0, dtype=np.float64)))
 
     def standard_error(self, predictions: Predictions) -> float:
@@ -81,7 +82,7 @@ class Score:
         return float(added.standard_error)
 
     def pseudovalues(self, predictions: Predictions) -> Floats:
-        """Compute what each example adds to the score, (example,)."""
+        """Compute the pseudovalue of each example, (example,)."""
         rows = self.rows(predictions)
         if self.is_mean:
             return rows[:, 0]
@@ -91,7 +92,7 @@ class Score:
         return len(rows) * self.function(total) - (len(rows) - 1) * without
 
     def find_p(self, predictions: Predictions, untouched: Predictions) -> float:
-        """Test that there is no difference between predictions for the same examples."""
+        """Compute p of the difference between predictions for the same examples."""
         ours, theirs, clusters = self.rows(predictions), self.rows(untouched), predictions.get(CLUSTER)
         first, second = (rows.sum(0, dtype=np.float64) for rows in (ours, theirs))
         delta = float(self.function(first) - self.function(second))
@@ -150,18 +151,18 @@ def _require(package: str, metric: str) -> None:
 
 
 def word_accuracy() -> Score:
-    """Score the share of all words whose label is right, as seqeval's accuracy has it."""
+    """Score the share of all words whose label is right: the accuracy of seqeval."""
 
     def divide(counts: Floats) -> Floats:
         return _divide(counts[..., 0], counts[..., 1])
 
-    return Score("accuracy", "share", ("words",), lambda predictions: predictions["words"], divide)
+    return Score("accuracy", "share", ("words",), itemgetter("words"), divide)
 
 
 def entity_f1() -> Score:
-    """Score F1 of entities over all examples, whatever their type, as seqeval's F1 has it."""
+    """Score F1 of the entities of all types and examples together: the F1 of seqeval."""
     _require("seqeval", "f1")
-    return Score("f1", "", ("entities",), lambda predictions: predictions["entities"], _f1)
+    return Score("f1", "", ("entities",), itemgetter("entities"), _f1)
 
 
 def f1_micro() -> Score:
@@ -170,7 +171,7 @@ def f1_micro() -> Score:
 
 
 def f1_macro() -> Score:
-    """Score the mean of F1 over labels: 0 for one that is neither predicted nor there, as in scikit-learn."""
+    """Score the mean of F1 over labels: 0 for one that is neither predicted nor gold, as in scikit-learn."""
     return _score_labels("f1_macro", lambda counts: _f1(counts).mean(-1))
 
 
@@ -204,7 +205,7 @@ def matthews(classes: int) -> Score:
 
 
 def _f1(counts: Floats) -> Floats:
-    """Compute F1 of (..., right, predicted and there)."""
+    """Compute F1 from counts (..., 3) of right, predicted and gold ones."""
     return _divide(2 * counts[..., 0], counts[..., 1] + counts[..., 2])
 
 
@@ -213,7 +214,10 @@ def _divide(above: Floats, below: Floats) -> Floats:
 
 
 def _score_labels(name: str, function: Callable[[Floats], Floats], classes: int | None = None) -> Score:
-    """Score counts (..., label, 3) of right, predicted and there; a text has one of ``classes``, if any."""
+    """Make a score of counts (..., label, 3) of right, predicted and gold texts.
+
+    With ``classes``, each text has one of so many; without, any number of labels.
+    """
 
     def rows(predictions: Predictions) -> Values:
         predicted, gold = predictions["prediction"], predictions["label"]
@@ -230,15 +234,16 @@ def _score_labels(name: str, function: Callable[[Floats], Floats], classes: int 
 
 
 def pearson() -> Score:
-    """Score Pearson's correlation of predicted numbers with right ones; NaN where either are all alike."""
+    """Score Pearson's correlation of predictions with right numbers; NaN where either are all equal."""
     return Score("pearson", "", ("label", "prediction"), _moments, _correlate, continuous=True)
 
 
 def spearman(decimals: int | None = None) -> Score:
-    """Score Spearman's correlation, which is Pearson's of the ranks; equals share the mean of theirs.
+    """Score Spearman's correlation: Pearson's of the ranks, where equal numbers share their mean rank.
 
-    Ranks are those among all examples, also where one is left out or exchanged: errors of a correlation of
-    .95 come out some 6 % too short for it, those of a difference 1 %. Other ``decimals`` are rounding.
+    Ranks are those among all examples, also where an example is left out or exchanged; for that, errors of a
+    correlation of .95 come out 6 % too short, those of a difference 1 %. Predictions are rounded to
+    ``decimals`` first.
     """
 
     def rows(predictions: Predictions) -> Floats:
@@ -252,14 +257,14 @@ def spearman(decimals: int | None = None) -> Score:
 
 
 def _moments(predictions: Predictions) -> Floats:
-    """Compute 1, y, p, yy, pp, yp of each example, about the mean of y, so that little cancels."""
+    """Compute 1, y, p, yy, pp and yp of each example, less the mean of y, so that little cancels."""
     gold, predicted = (predictions[name].astype(np.float64) for name in ("label", "prediction"))
     y, p = gold - gold.mean(), predicted - gold.mean()
     return np.stack([np.ones_like(y), y, p, y * y, p * p, y * p], -1)
 
 
 def _correlate(sums: Floats) -> Floats:
-    """Correlate (..., moment)."""
+    """Compute the correlation from sums of moments (..., 6)."""
     count, y, p, yy, pp, yp = np.moveaxis(sums, -1, 0)
     with np.errstate(all="ignore"):
         spreads = yy - y**2 / count, pp - p**2 / count
@@ -280,12 +285,12 @@ def bleu() -> Score:
         Papineni et al. (2002); Chen and Cherry (2014), method 3, for the smoothing; Post (2018), sacrebleu.
     """
     _require("sacrebleu", "bleu")
-    return Score("bleu", "BLEU", ("ngrams",), lambda predictions: predictions["ngrams"], corpus_bleu)
+    return Score("bleu", "BLEU", ("ngrams",), itemgetter("ngrams"), corpus_bleu)
 
 
 @lru_cache(maxsize=1 << 16)
 def count_ngrams(text: str, reference: str) -> list[int]:
-    """Count what BLEU is made of: both lengths, then n-grams that are right, and all n-grams."""
+    """Count for BLEU: the lengths of both texts, the right n-grams of each order, and all n-grams."""
     from sacrebleu.metrics.bleu import BLEU
 
     counted = BLEU(force=True, effective_order=True).sentence_score(text, [reference])

@@ -19,7 +19,7 @@ from attnprobe.run.contrasts import Readout, Reads
 
 
 class ContrastMeasure(Objective):
-    """A number m that a model gives a text, bound to pairs of texts; ``Answer.loss`` is m, not a loss.
+    """A number m that a model gives a text, bound to pairs of texts.
 
     Attributes:
         reads: Which output of the model m is read off.
@@ -57,13 +57,13 @@ class ContrastMeasure(Objective):
             return self.about
         return f"{self.about_both}, or, where there is one answer, {self.about}"
 
-    def answer(self, batch: Batch, untouched: Answer | None = None, *, corrupted: bool = False) -> Answer:
-        """Answer with m of the clean or the corrupted texts of a batch as the loss."""
-        return Answer(self.compute(batch, corrupted=corrupted))
+    def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
+        """Answer with m of the clean texts in the place of a loss."""
+        return Answer(self.compute(batch, corrupted=False))
 
     @abstractmethod
     def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
-        """Compute m of each text of a batch, (batch,)."""
+        """Compute m of the clean or the corrupted texts of a batch, (batch,)."""
 
     def compare(self, logits: Tensor, members: NDArray[np.int64]) -> Tensor:
         """Compute m from logits (batch, choice): z_a - z_b, or z_a - ln sum_{c != a} e^z_c for one answer."""

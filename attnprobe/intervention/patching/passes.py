@@ -1,4 +1,4 @@
-"""Patching: what a head gives on one text, put in the place of what it gives on another."""
+"""Patching: the output of a head on one text replaces its output on another."""
 
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -20,13 +20,13 @@ from attnprobe.run.passes import Halving
 from attnprobe.sums.base import Sum, compute_digest
 
 Floats = NDArray[np.float64]
-#: Heads (layer, head), or heads at positions (layer, head, position).
+#: A choice of heads (layer, head), or of heads at positions (layer, head, position).
 Cells = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class PatchPlan:
-    """How pairs are patched: whether the clean text is read, and whether each token is patched by itself."""
+    """How pairs are patched: ``noising`` reads the clean text, ``positions`` patches each token by itself."""
 
     noising: bool = False
     positions: bool = False
@@ -34,11 +34,15 @@ class PatchPlan:
 
 @dataclass(frozen=True)
 class PatchedPairs(Sum):
-    """What was measured of pairs, one row each; two add up to more pairs.
+    """Measurements of pairs, one row a pair.
 
-    ``base`` and ``source`` are m of the text that is read and of the one that heads are taken from, (pair,);
-    ``effect`` is what patching does to m, (pair, layer, head) or (pair, layer, head, position), and
-    ``attribution`` its first order; NaN where it was not asked for.
+    Attributes:
+        members: The numbers of the pairs.
+        base: m of the text that is read, (pair,).
+        source: m of the text whose outputs are patched in, (pair,).
+        effect: The change of m by patching, (pair, layer, head) or (pair, layer, head, position); NaN where a
+            head is not patched.
+        attribution: The first order of the effect, of the same shape; NaN where it is not computed.
     """
 
     members: NDArray[np.int64]
@@ -58,17 +62,17 @@ class PatchedPairs(Sum):
 
     @property
     def gap(self) -> Floats:
-        """What all that differs between the texts does to m, (pair,)."""
+        """The difference of m between source and base, (pair,)."""
         return self.source - self.base
 
     @property
     def fixed(self) -> Cells:
-        """Which effects are 0 by construction, and not tested: the head gives the same on both texts."""
+        """Which effects are 0 by construction and not tested: the head gives the same on both texts."""
         return ~np.any([(np.nan_to_num(part) != 0).any(0) for part in (self.effect, self.attribution)], 0)
 
 
 def measure_pairs(data: TaskData, plan: PatchPlan, *, fast: bool = False, top: int = 10) -> PatchedPairs:
-    """Measure the effect of every head on every pair, or of the ``top`` ones by attribution."""
+    """Measure the effects of all heads on all pairs, or with ``fast`` of the ``top`` heads by attribution."""
     model, batches = data.model, data.corpus.batches
     every = model.architecture.kept
     if plan.positions:
@@ -86,14 +90,14 @@ def measure_pairs(data: TaskData, plan: PatchPlan, *, fast: bool = False, top: i
 def patch_pairs(
     data: TaskData, plan: PatchPlan, chosen: Cells, name: str, *, attribute: bool
 ) -> PatchedPairs:
-    """Measure every pair on both sides, and with each of the chosen heads patched.
+    """Measure m of both texts of every pair, and with each of the chosen heads patched.
 
         effect_h = m(base, head h as in the source) - m(base)
         attribution_h = (o_h(source) - o_h(base)) . dm/do_h at the base
 
     with o_h what head h gives to the output projection at every position. The base is the corrupted text and
-    the source the clean one, or, with ``noising``, the other way round. The attribution is the first order of
-    the effect. The pass resumes at the layer of the head.
+    the source the clean one; with ``noising``, the other way round. The attribution is the first order of the
+    effect. Patched passes resume at the layer of the head.
 
     Unit: that of m. Limits: 0 where both texts are the same.
 
@@ -115,11 +119,11 @@ def patch_pairs(
             base, source = (part, part.baseline) if plan.noising else (part.baseline, part)
             gates.open()
             with torch.inference_mode(), gates.record_outputs() as others:
-                source_m = measure.answer(source, corrupted=plan.noising).loss
+                source_m = measure.compute(source, corrupted=plan.noising)
             recording = replay.record if resumes else gates.record_outputs
             mode = torch.enable_grad() if attribute else torch.inference_mode()
             with mode, recording(differentiable=attribute):
-                base_m = measure.answer(base, corrupted=not plan.noising).loss
+                base_m = measure.compute(base, corrupted=not plan.noising)
             check_finite(torch.stack([base_m.detach(), source_m]), checkpoint, "numbers")
             outputs = dict(gates.outputs)
             effect, attribution = np.full((2, len(part), *chosen.shape), np.nan)
@@ -132,9 +136,9 @@ def patch_pairs(
                         attribution[:, layer, heads[layer], : first_order.shape[-1]] = first_order
                     else:
                         attribution[:, layer, heads[layer]] = first_order.sum(-1)
-            for layer in filter(lambda layer: chosen[layer].any(), outputs):
+            for layer, output in outputs.items():
                 with torch.inference_mode(), replay.resume_at(layer) if resumes else nullcontext():
-                    patch_layer(effect, layer, base, base_m.detach(), outputs[layer].detach(), others[layer])
+                    patch_layer(effect, layer, base, base_m.detach(), output.detach(), others[layer])
             return PatchedPairs(part.members, _as_array(base_m), _as_array(source_m), effect, attribution)
 
         def patch_layer(
@@ -148,8 +152,7 @@ def patch_pairs(
                         patched = output.clone() if at else other
                         patched[:, where] = other[:, where]
                         close_head(gates, layer, head, patched, model.shape[1])
-                        m = measure.answer(base, corrupted=not plan.noising).loss
-                        change = _as_array(m - base_m)
+                        change = _as_array(measure.compute(base, corrupted=not plan.noising) - base_m)
                     effect[(slice(None), layer, head, *at)] = change
 
         with replay.watch(architecture.sites) if resumes else nullcontext():
@@ -164,7 +167,7 @@ def patch_pairs(
 
 
 def close_head(gates: Gates, layer: int, head: int, patched: Tensor, heads: int) -> None:
-    """Close the gate of one of a layer's heads, and let something else take the place of what it gives."""
+    """Close the gate of one head of a layer, and let ``patched`` replace its output."""
     row = torch.ones(1, heads, device=patched.device)
     row[0, head] = 0
     gates.rows, gates.replacements = {layer: row}, {layer: patched}

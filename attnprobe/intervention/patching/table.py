@@ -1,9 +1,8 @@
-"""From pairs of texts to the table of what carries their difference: the effect of patching every head."""
+"""The table of patching: pairs of texts, and the effect of patching every head on what is measured."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from attnprobe.errors import DataError, ModelError, UsageError
 from attnprobe.findings.noise import block_record
 from attnprobe.intervention.objectives.contrast import MEASURES, WITHOUT_ANSWER, ContrastMeasure
 from attnprobe.intervention.patching.passes import Floats, PatchedPairs, PatchPlan, measure_pairs
-from attnprobe.intervention.request import PEEKED
+from attnprobe.intervention.request import peek_first
 from attnprobe.intervention.task import TaskData, TaskModel, TaskSession, limit_batches
 from attnprobe.model.reading.gates import freeze_weights
 from attnprobe.run.contrasts import ContrastCorpus
@@ -36,7 +35,7 @@ from attnprobe.tasks import Gold
 def run_patching(
     session: TaskSession, plan: PatchPlan, *, fast: bool, top: int, correction: Correction
 ) -> HeadTable:
-    """Patch every head of every pair, or with ``fast`` the ``top`` ones by attribution, and tabulate it."""
+    """Patch every head, or with ``fast`` the ``top`` heads by attribution, in every pair of texts."""
     if (objective := session.task.objective) not in {None, *MEASURES}:
         raise UsageError(
             f"patch reads nothing off for --objective {objective}; choose one of {', '.join(MEASURES)}."
@@ -59,17 +58,16 @@ def run_patching(
 
 
 def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document]]:
-    """Tell whether one of the first pairs has an answer, without losing them."""
-    documents = iter(documents)
-    first = list(islice(documents, PEEKED))
+    """Tell whether any of the first pairs has an answer; return that, and all pairs."""
+    first, documents = peek_first(documents)
     if not first:
         raise DataError("The data hold no pairs of texts; give at least one.")
-    answered = any(isinstance(one.label, Contrast) and one.label.answer is not None for one in first)
-    return answered, chain(first, documents)
+    labels = (document.label for document in first)
+    return any(isinstance(label, Contrast) and label.answer is not None for label in labels), documents
 
 
 def choose_measure(model: TaskModel, *, answered: bool) -> type[ContrastMeasure]:
-    """Choose what is read off a checkpoint, by its head and by whether pairs have answers, or refuse it."""
+    """Choose what is measured, by the head of a checkpoint and by whether pairs have answers."""
     name, objective = model.checkpoint.name, model.objective
     measure = (MEASURES if answered else WITHOUT_ANSWER).get(objective)
     if measure is not None:
@@ -101,7 +99,7 @@ def bind_pairs(
     measure: type[ContrastMeasure],
     run: Run,
 ) -> Iterator[TaskData]:
-    """Tokenise the pairs of a model and bind what is read off to them."""
+    """Tokenise pairs, and bind what is measured to them while the weights are frozen."""
     checkpoint = model.checkpoint
     options = limit_batches(session.options, checkpoint)
     with prepare_corpus(
@@ -129,7 +127,7 @@ def tabulate_patching(
     fast: bool = False,
     correction: Correction = "holm",
 ) -> HeadTable:
-    """Tabulate the effects of all heads, one row a head, or a head and a position that some text has."""
+    """Tabulate the effects of all heads, one row a head, or a head and position."""
     assert isinstance(data.objective, ContrastMeasure)
     unit, batches = data.objective.unit, data.corpus.batches
     clusters, documents = batches.clusters[pairs.members], batches.documents[pairs.members]
@@ -206,7 +204,7 @@ def adjust_tests(p: Floats, tested: NDArray[np.bool_], correction: Correction) -
 
 
 def name_tokens(data: TaskData, plan: PatchPlan, positions: int) -> list[list[str | None]]:
-    """Name the token at each position of each layer that most pairs have there; None where they differ."""
+    """Name, for each layer and position, the token that most pairs have there; None where they differ."""
     batches, checkpoint = data.corpus.batches, data.model.checkpoint
     assert isinstance(batches, Batches)
     assert batches.corrupted is not None
@@ -230,7 +228,7 @@ def name_tokens(data: TaskData, plan: PatchPlan, positions: int) -> list[list[st
 
 
 def _describe_gap(what: str, clean: Floats, corrupted: Floats, gap: Estimate) -> list[str]:
-    """Say what m is, and how far the source and the base are apart."""
+    """Describe m, its means over clean and corrupted texts, and the gap between them."""
     pairs, sides = len(clean), [format_number(side.mean()) for side in (clean, corrupted)]
     size = np.sign(clean.mean() - corrupted.mean()) * np.abs(gap.value)
     notes = [

@@ -1,4 +1,4 @@
-"""What orders the heads that go, checked before a model is loaded."""
+"""The criterion that orders heads for pruning, checked before a model is loaded."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +9,9 @@ from attnprobe.errors import DataError, UsageError
 if TYPE_CHECKING:
     from attnprobe.findings.sides import TableSide
 
-#: Criteria that are measured, also with heads already off. Anything else is a column of a table: FILE:COLUMN.
+#: The criteria that are measured. Any other criterion is a column of a table, FILE:COLUMN.
 CRITERIA = ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation")
-#: Numbers with a sign that nobody should order heads by, and what to take instead: a criterion, and a column.
+#: Columns with a sign, which heads are not to be ordered by; a criterion and a column to take instead.
 SIGNED = {
     "gradient_signed": ("gradient", "importance"),
     "relevance": ("lrp", "relevance_abs"),
@@ -22,7 +22,7 @@ SIGNED = {
 
 @dataclass(frozen=True)
 class Criterion:
-    """What orders the heads: a criterion that is measured, or a column of the table ``side`` in a file."""
+    """A criterion that is measured, or ``side``, a column of the table in the file ``path``."""
 
     name: str
     side: "TableSide | None" = None
@@ -31,7 +31,7 @@ class Criterion:
 
     @classmethod
     def parse(cls, spec: str, *, highest_first: bool = False) -> "Criterion":
-        """Read the name of a criterion, or ``FILE:COLUMN``."""
+        """Parse the name of a criterion, or ``FILE:COLUMN``, whose table is read."""
         if spec in CRITERIA:
             if highest_first:
                 raise UsageError(f"--highest-first is for tables; {spec} has its own order.")
@@ -58,6 +58,6 @@ class Criterion:
         return cls(name, side, highest_first, Path(path))
 
     def check_measured(self, option: str) -> None:
-        """Refuse an option about how the order is measured where a table holds it."""
+        """Refuse an option about ranking where the order comes from a table."""
         if self.side is not None:
             raise UsageError(f"{option} has nothing to rank, as {self.name} is an order; leave it out.")

@@ -1,4 +1,4 @@
-"""How many heads can go: the score while heads are removed step by step, as a table."""
+"""The pruning curve: the score while heads are removed step by step."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -37,9 +37,9 @@ from attnprobe.table.kinds import RANDOM
 from attnprobe.table.reading import describe_table
 from attnprobe.table.table import Column, HeadTable
 
-#: In so many parts at most the heads of the step that fails are tried.
+#: The most parts in which the heads of the step that fails are tried.
 _PARTS = 10
-#: Forward passes that a backward pass with its forward pass takes about as long as.
+#: The time of a backward pass with its forward pass, in forward passes.
 _BACKWARD = 3
 
 
@@ -122,7 +122,7 @@ def _estimate_time(
     random_orders: int,
     settings: Mapping[str, Any],
 ) -> str:
-    """Tell how many passes a run makes, and about how long they take, by the time that one batch takes."""
+    """Estimate how many passes a run makes, and how long they take by the time of one batch."""
     ranking = {"ablation": steps[-1] + 1, "ig": scored.model.shape[0] * NODES * _BACKWARD}.get(
         criterion.name, _BACKWARD
     )
@@ -145,15 +145,18 @@ def _estimate_time(
 
 
 class MaskedModel:
-    """What a model predicts for some examples under masks of heads, each mask once."""
+    """Predicts examples under masks of heads, each mask once.
+
+    ``whole`` are the predictions with all heads on, empty until something is predicted.
+    """
 
     def __init__(self, data: TaskData, metric: Score) -> None:
         self.data, self.metric = data, metric
-        self.whole: Predictions = {}  # once something was predicted
+        self.whole: Predictions = {}
         self._known: dict[bytes, Predictions] = {}
 
     def predict(self, masks: Sequence[HeadMask], name: str) -> list[Predictions]:
-        """Predict the examples under masks (layer, head); ``name`` is that of the pass, if it takes one."""
+        """Predict the examples under masks (layer, head); a pass over them is called ``name``."""
         new = {mask.tobytes(): mask for mask in masks if not mask.all()}
         new = {key: mask for key, mask in new.items() if key not in self._known}
         if new or not self.whole:

@@ -1,4 +1,4 @@
-"""Each step of a pruning curve against random orders, and how much it loses at most."""
+"""The steps of a pruning curve compared with random orders, and bounds of what they lose."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from attnprobe.sums.clustered import Clustered
 from attnprobe.sums.inference import Estimate, adjust, half_width
 
 Floats = NDArray[np.float64]
-#: So many documents are added to a sample that lose as much as any: half the square of the quantile of 95 %.
+#: The weight of the document that is added to a sample: half the square of the normal quantile of 95 %.
 _ADDED = 1.353
 
 

@@ -1,4 +1,4 @@
-"""In which order heads go: the least important first, by one criterion or another."""
+"""The order in which heads are pruned: the least important first, by a criterion."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,7 +18,7 @@ from attnprobe.intervention.trials import AblationRun, HeadMask, run_trials
 #: A number for every head (layer, head); NaN for those that are pruned already.
 Importance = NDArray[np.float64]
 Order = NDArray[np.int64]
-#: How criteria are measured that are no mere derivatives.
+#: The methods of the criteria that are no mere gradients.
 _METHODS: dict[str, Method] = {"ig": "ig", "lrp": "lrp"}
 
 
@@ -50,7 +50,7 @@ def measure_importance(
     else:
         sums = attribute(data, _METHODS.get(criterion.name, "gradient"), open_heads=on)
         importance = (sums.squares if criterion.name == "fisher" else sums.size).average
-        importance = np.where(on, importance, 0.0)  # a closed gate has a derivative too, but its head is gone
+        importance = np.where(on, importance, 0.0)  # a closed gate has a derivative too
     if criterion.name == "gradient-normed":
         norm = np.linalg.norm(importance, axis=-1, keepdims=True)
         importance = np.divide(importance, norm, out=np.zeros_like(importance), where=norm > 0)
@@ -60,9 +60,9 @@ def measure_importance(
 
 
 def _measure_moves(data: TaskData, metric: Score, on: HeadMask) -> Importance:
-    """Average over examples how far each head moves their score; 0 for a head that is off already.
+    """Measure ``moved`` of ``ablate`` for each head that is on; 0 for the others.
 
-    That is ``moved`` of ``ablate``; of a score of generated text, the examples' pseudovalues move.
+    Where text is generated, it is the mean change of the examples' pseudovalues.
     """
     score, heads = find_example_score(data, metric) or metric, np.flatnonzero(on)
     masks = [on, *(on & mask_heads(on.shape, heads[place:], 1) for place in range(len(heads)))]
@@ -88,7 +88,7 @@ def _read_column(side: TableSide, data: TaskData) -> Importance:
 
 
 def order_by_importance(importance: Importance) -> Order:
-    """Order the heads, numbered layer by layer, the least important first, of equals the first."""
+    """Order the heads, numbered layer by layer, from the least important on; equal ones by their number."""
     return np.argsort(importance, axis=None, kind="stable")[: int((~np.isnan(importance)).sum())]
 
 
@@ -100,7 +100,10 @@ def order_at_random(kept: HeadMask, seed: int) -> Order:
 def order_stepwise(
     shape: tuple[int, int], steps: Sequence[int], measure: Callable[[HeadMask], Importance]
 ) -> Order:
-    """Order the heads, measuring those that are left anew after each step, at which so many are off."""
+    """Order the heads in steps, after each of which the rest is measured anew.
+
+    ``steps`` are the numbers of heads that are off, ascending.
+    """
     order = np.zeros(0, np.int64)
     for number in steps:
         if number > len(order):
@@ -111,14 +114,14 @@ def order_stepwise(
 
 
 def mask_heads(shape: tuple[int, ...], order: Order, removed: int) -> HeadMask:
-    """Mask the first heads of an order, numbered layer by layer: (layer, head), True where a head is on."""
+    """Make the mask (layer, head) in which the first ``removed`` heads of an order are off."""
     mask = np.ones(shape, bool)
     mask.flat[order[:removed]] = False
     return mask
 
 
 def plan_steps(heads: int, step: float) -> list[int]:
-    """List how many heads are off after each step, from none to all, where a step is a share of them."""
+    """List how many heads are off after each step, from none to all, by steps of a share of the heads."""
     if step * heads <= 1:
         return list(range(heads + 1))
     shares = [place * step for place in range(int(np.floor(1 / step + 1e-9)) + 1)]

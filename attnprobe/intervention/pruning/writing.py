@@ -1,4 +1,4 @@
-"""Writing a checkpoint without the heads that can go."""
+"""Writing a checkpoint without its least important heads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from attnprobe.table.table import HeadTable
 
 @dataclass(frozen=True)
 class Pruning:
-    """A pruning curve, the order of heads behind it, and how many of them can go within a margin."""
+    """The result of ``prune``: its table, the order of heads, and how many can go ``within`` the margin."""
 
     table: HeadTable
     model: TaskModel
@@ -27,7 +27,12 @@ class Pruning:
 
 @dataclass(frozen=True)
 class Saving:
-    """A checkpoint to be written without a share of its heads, or those that can go, zeroed or cut out."""
+    """How to write a pruned checkpoint.
+
+    Attributes:
+        share: The share of heads to remove; None for as many as can go within the margin.
+        physical: Whether to cut the weights of the heads out, and not only to zero them.
+    """
 
     folder: Path
     share: float | None
@@ -35,7 +40,7 @@ class Saving:
     overwrite: bool = False
 
     def count(self, model: TaskModel, within: int) -> int:
-        """Count the heads that go, of which one stays; so many can go within a margin."""
+        """Count the heads to remove, which leaves one at least."""
         heads = int(model.architecture.kept.sum())
         if self.share is None:
             return min(within, heads - 1)
@@ -46,7 +51,7 @@ class Saving:
         return removed
 
     def check(self, model: TaskModel) -> None:
-        """Refuse a checkpoint that can't be written without heads before its curve is measured."""
+        """Refuse a checkpoint that can't be written without heads, before the curve is measured."""
         checkpoint = model.checkpoint
         if list_devices(checkpoint.model):
             raise UsageError(
@@ -70,10 +75,10 @@ class Saving:
         return remove_heads(model.checkpoint, keep, physical=self.physical), keep
 
     def write(self, pruned: Pruning, session: TaskSession) -> HeadTable:
-        """Write the checkpoint, and note that in the curve's table.
+        """Write the checkpoint, and return the table of the curve with a note on that.
 
         Raises:
-            AttnprobeError: When it can't be written; it has the table, as hours of scores are in it.
+            AttnprobeError: When it can't be written; its ``table`` is that of the curve, which took hours.
         """
         table, model = pruned.table, pruned.model
         if not Ranks.detect().first:
@@ -108,7 +113,7 @@ class Saving:
         return replace(table, notes=[*table.notes, *notes])
 
     def _explain_loading(self, original: Checkpoint) -> Iterator[str]:
-        """Say how sentence-transformers loads what was written of an embedding model, or a cross-encoder."""
+        """Explain how sentence-transformers loads a pruned embedding model or cross-encoder."""
         if original.embedding is None and not original.scores_pairs:
             return
         kind = "CrossEncoder" if original.scores_pairs else "SentenceTransformer"

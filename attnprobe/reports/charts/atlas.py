@@ -24,7 +24,7 @@ _FILLED, _BAND, _FOOT, _ENTROPY = 0.94, 0.27, 0.86, (0.9, 0.96)
 
 @dataclass(frozen=True, kw_only=True)
 class Atlas(Figure):
-    """A cell a head: bars as high as the square root of mean attention, so that 0.01 is seen.
+    """One cell per head: bars as high as the square root of mean attention, so that 0.01 is seen.
 
     Its band has the colour and the letter of its role, where the table has one; a bar below is its entropy
     over the largest possible.

@@ -1,4 +1,4 @@
-"""How much attention goes to images and to text: a bar a layer, and how much of each head is to images."""
+"""How much attention goes to images and to text: one bar per layer, and one point per head."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -19,12 +19,12 @@ BESIDE = 480
 
 
 def wrap_words(text: str, width: float, size: int, most: int = 4) -> list[str]:
-    """Break prose into lines of about a width, at letters half as wide as high."""
+    """Break prose into lines of about ``width`` pixels; a letter is taken to be half as wide as high."""
     return wrap(text, max(12, int(2 * width / size)), max_lines=most, placeholder=" ...")
 
 
 def measure_words(words: Sequence[str], size: int) -> float:
-    """Give about how many pixels the longest of some words takes, rather more than fewer."""
+    """Estimate the pixels that the longest of several words takes, rather too many than too few."""
     return 0.56 * size * max(map(len, words), default=0)
 
 
@@ -75,7 +75,7 @@ def amend(chart: Any, **properties: Any) -> Any:
 
 
 def draw_panels(chart: Any, data: list[Record], panels: Sequence[str], across: int) -> Any:
-    """Draw a chart for each value of ``panel``, so many across; the only one has no name."""
+    """Draw a chart for each value of ``panel``, ``across`` of them side by side."""
     values = _Rows(values=data)
     if len(panels) == 1 and not panels[0]:
         return amend(chart, data=values)
@@ -92,7 +92,7 @@ def stack_charts(charts: Sequence[Any], columns: int = 1) -> Any:
 
 
 def balance_panels(panels: int, most: int) -> int:
-    """Choose how many charts stand side by side: as many as find room, in full rows where there are such.
+    """Choose how many charts stand side by side, ``most`` of them at most, with full rows where possible.
 
     >>> balance_panels(6, 4), balance_panels(12, 5), balance_panels(7, 4)
     (3, 4, 4)
@@ -103,10 +103,10 @@ def balance_panels(panels: int, most: int) -> int:
 
 
 def arrange_panels(number: int, room: float, high: float, beside: float = 0) -> tuple[int, float, float]:
-    """Arrange small charts: how many stand side by side, how wide and how high each is.
+    """Arrange small charts: how many stand side by side, and how wide and how high each is.
 
-    They are as many as leave comfortable widths, or else as make the charts largest. ``beside`` is what
-    stands right of each.
+    The number is the largest that leaves comfortable widths, or else the one that makes charts largest.
+    ``beside`` is the width of what stands to the right of each.
     """
     choices = []
     for most in range(min(number, 8), 0, -1):
@@ -136,7 +136,7 @@ def colour_by_layer(
 def colour_by_value(
     column: Column, scale: Scale, values: Sequence[float | None], side: float, request: DrawingRequest
 ) -> Any:
-    """Make the channel of a measure's colour: one way from 0, or both; the legend has its unit."""
+    """Make the channel of a measure's colour, with the unit as the title of its legend."""
     ramp, below = request.theme.diverging if scale.is_of_effects else SEQUENTIAL, request.width < BESIDE
     colours = alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate="rgb", clamp=True)
     if all(value is None for value in values):
@@ -151,9 +151,9 @@ def colour_by_value(
 
 
 def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list[str]:
-    r"""Write numbers in about four characters: with two digits of the largest, without the 0 of a share.
+    r"""Write numbers in about four characters: to two digits of the largest, without a 0 before the point.
 
-    One that would be 0 has its sign alone. Where no number would have a digit, none is written.
+    A number that rounds to 0 has only its sign. Numbers too small or large for this are not written at all.
 
     >>> write_numbers([0.914, 0.05, None, 0.0], signed=False)
     ['.91', '.05', '', '0']
@@ -173,16 +173,16 @@ def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list
 
 
 def make_word_axis(**axis: Any) -> alt.Axis:
-    """Make the axis of rows that are known by ``number|words``: the same words may name two rows."""
+    """Make the axis of rows whose labels ``number_words`` made: it shows the words alone."""
     words = "slice(datum.value, indexof(datum.value, '|') + 1)"
     return alt.Axis(labelExpr=words, ticks=False, domain=False, **axis)
 
 
-def sort_rows(name: str = "label", **axis: Any) -> Any:
-    """Make the channel of rows in the order of the data, see ``make_word_axis``."""
-    return alt.Y(f"{name}:N", sort=None, title=None, axis=make_word_axis(**axis))
+def sort_rows(**axis: Any) -> Any:
+    """Make the channel of rows, which are known by ``label``, in the order of the data."""
+    return alt.Y("label:N", sort=None, title=None, axis=make_word_axis(**axis))
 
 
 def number_words(words: Sequence[str]) -> list[str]:
-    """Make words of rows that ``make_word_axis`` tells apart."""
+    """Number the labels of rows, as in ``3|words``: two rows may have the same words."""
     return [f"{number}|{word}" for number, word in enumerate(words)]

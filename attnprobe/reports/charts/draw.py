@@ -17,8 +17,8 @@ from attnprobe.reports.findings import state_finding
 from attnprobe.reports.picture import Picture, measure_picture
 from attnprobe.reports.profile import join_beside_profile
 from attnprobe.reports.theme import Theme, ThemeName, choose_look
-from attnprobe.table.cells import clean, format_cell
-from attnprobe.table.kinds import IN, OUT
+from attnprobe.table.cells import clean
+from attnprobe.table.kinds import OUT
 from attnprobe.table.table import Column, HeadTable
 
 
@@ -38,12 +38,13 @@ def draw_picture(
     *,
     columns: int | None = None,
 ) -> Picture:
-    """Draw tables of one kind as one picture; options that are None are chosen by the tables and the theme.
+    """Draw tables of one kind as one picture; the tables and the theme choose options that are None.
 
-    It has a ``width``, see ``parse_width``, or fills so many ``columns`` of a page. An empty ``title`` leaves
-    out what stands above. With ``clusters``, a tree is drawn that is cut into so many parts.
+    ``width`` is a length, see ``parse_width``; ``columns`` is the number of columns of a page to fill. An
+    empty ``title`` leaves out all text above the picture. With ``clusters``, the picture is a tree that is
+    cut into so many parts.
 
-    Raises AttnprobeError when they can't be drawn like this; it says as what else.
+    Raises AttnprobeError when the tables can't be drawn so, and names the kinds that they can be drawn as.
     """
     look, pixels = choose_look(theme, width, columns)
     if clusters is not None:
@@ -92,10 +93,10 @@ def _choose_kind(
 def _fit_chart(
     figure: Figure, kind: PictureKind, table: HeadTable, request: DrawingRequest, title: str | None
 ) -> Any:
-    """Draw a figure as wide as it is asked for and no taller than a page.
+    """Draw a figure as wide as requested and no taller than a page.
 
-    Templates know about how much room labels and legends take. If it is more, which is measured, the figure
-    is drawn again with so much less room.
+    Templates only estimate how much room labels and legends take. The result is measured, and if it is too
+    large, it is drawn again with less room.
     """
     heading, width, whole = clean(table.title) if title is None else title, request.width, None
     stated = figure.list_stated(table, request) if title is None else []
@@ -120,9 +121,9 @@ def _fit_chart(
 
 
 def _stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
-    """Stack tables of one kind; for a scatter, join two tables of the same heads side by side.
+    """Stack tables of one kind, or join them side by side where the picture shows several of the same heads.
 
-    Raises AttnprobeError when there is none, or their rows are named by different columns.
+    Raises AttnprobeError when there is no table, or their rows are named by different columns.
     """
     if not tables:
         raise UsageError("plot needs a table")
@@ -158,22 +159,12 @@ def _stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadT
 
 
 def _join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
-    """Give each measure of two tables of the same heads twice: ``NAME_in`` and ``NAME_out``."""
-    joined = left.join(right, OUT)
-    columns, data = {column.name: column for column in joined.columns}, dict(joined.data)
-    for column in left.columns:
-        name = column.name
-        if column.role != "measure" or name not in right.data:
-            continue
-        # What is the same in both tables, join says once.
-        other = f"{name}{OUT}" if f"{name}{OUT}" in joined.data else name
-        for source, side, domain in ((name, f"{name}{IN}", "in"), (other, f"{name}{OUT}", "out of")):
-            columns[side] = replace(column, name=side, title=f"{name_measure(column)}, {domain} domain")
-            data[side] = joined.data[source]
-            if f"{source}_se" in joined.data:
-                columns[f"{side}_se"] = replace(joined.column(f"{source}_se"), name=f"{side}_se")
-                data[f"{side}_se"] = joined.data[f"{source}_se"]
-    datasets = [format_cell(table.data["dataset"][0]) for table in (left, right) if "dataset" in table.data]
-    if "dataset" in data and any(datasets):
-        data["dataset"] = [" and ".join(dict.fromkeys(datasets))] * len(left)
-    return HeadTable(left.title, [columns[name] for name in data], data)
+    """Join two tables of the same heads; a measure of both becomes ``NAME`` and ``NAME_out``."""
+    joined, columns = left.join(right, OUT), list[Column]()
+    for column in joined.columns:
+        name, title = column.name.removesuffix(OUT), column.title
+        if column.role == "measure" and f"{name}{OUT}" in joined.data:
+            domain = "in" if column.name == name else "out of"
+            title = f"{name_measure(left.column(name))}, {domain} domain"
+        columns.append(replace(column, title=title))
+    return replace(joined, title=left.title, columns=columns)

@@ -1,4 +1,4 @@
-"""What a picture of a kind of table is: a template, and what it takes from the table."""
+"""What a kind of picture is: a template that draws, and what it takes from a table."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ TICK = "M0,-1L0,1"
 
 
 class Drawing(NamedTuple):
-    """A chart of altair without a title, and what its marks are, a phrase each, in at most 30 words."""
+    """A chart of altair without a title, and phrases that explain its marks, of at most 30 words together."""
 
     chart: Any
     caption: Sequence[str] = ()
@@ -31,12 +31,14 @@ class Figure(ABC):
     hold anything, and would become parts of Vega's expressions.
     """
 
-    #: Whether a table can be drawn so, beyond being of a kind that is.
+    #: Whether the numbers of a table allow this picture; its kind does, see ``kinds``.
     fits: Callable[[HeadTable], object] = field(default=bool, repr=False)
     #: Whether it draws the same columns of every table, so that none can be named.
     fixed: bool = False
-    #: The column that its finding is about; by default the only column that is drawn, if it is one. None
-    #: where no head stands out.
+    #: Lists the measures that are drawn, where a reader may choose them.
+    choose: Callable[[HeadTable, DrawingRequest], list[Column]] = lambda table, request: []
+    #: The column whose finding is stated below the title: "" for the one that is drawn, if it is the only
+    #: one, and None for none.
     states: str | None = ""
     caption: Sequence[str] = ()
 
@@ -44,15 +46,11 @@ class Figure(ABC):
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
         """Draw a table in about ``request.room`` by ``request.high`` pixels, with its labels and legends."""
 
-    def columns(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
-        """List the measures that are drawn; nothing where they are not for a reader to choose."""
-        return []
-
     def list_stated(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
         """List the measures that a finding may be about."""
         if self.states is None:
             return []
-        return [table.column(self.states)] if self.states else self.columns(table, request)
+        return [table.column(self.states)] if self.states else self.choose(table, request)
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from attnprobe.reports.columns import (
     label_by_others,
     label_rows,
     list_keys,
+    make_reader,
     read_cells,
     read_numbers,
-    write_column,
 )
 from attnprobe.reports.findings import list_tested_measures, tabulate_group_differences
 from attnprobe.reports.pairs import has_all_pairs, name_pairs
@@ -47,7 +47,7 @@ def _name_first(table: HeadTable) -> str:
 
 
 def _label_first(table: HeadTable) -> list[str]:
-    return write_column(_name_first(table))(table)
+    return make_reader(_name_first(table))(table)
 
 
 def _label_others(table: HeadTable) -> list[str]:
@@ -68,7 +68,7 @@ def _name_places(table: HeadTable) -> list[str]:
 
 
 def _write_rules(table: HeadTable) -> Sequence[str]:
-    return write_column(next((name for name in RULES if name in table.data), RULES[0]))(table)
+    return make_reader(next((name for name in RULES if name in table.data), RULES[0]))(table)
 
 
 def _name_interaction(table: HeadTable) -> str:
@@ -132,12 +132,12 @@ def _name_orders(table: HeadTable) -> list[str]:
 
 def _colour_curves(table: HeadTable) -> Sequence[Cell]:
     """Colour curves by their criterion, or by the step of training that a checkpoint was saved at."""
-    return read_cells(table, STEP) if PRUNING_STEP in table.data else write_column("criterion")(table)
+    return read_cells(table, STEP) if PRUNING_STEP in table.data else make_reader("criterion")(table)
 
 
 def _name_score(table: HeadTable, column: Column) -> str:
     """Name the metric with its unit, which does not repeat it: an accuracy in shares, a cosine in cosines."""
-    metrics = set(write_column("metric")(table))
+    metrics = set(make_reader("metric")(table))
     name = metrics.pop() if len(metrics) == 1 and column.name == "score" else clean(column.name)
     name, unit = (name or column.name).replace("_", " "), clean(column.unit)
     return f"{name} ({unit})" if unit and unit != name else name
@@ -160,7 +160,7 @@ def _label_layers(table: HeadTable) -> list[str]:
 
 def _name_lines(table: HeadTable) -> list[str]:
     letter, key = ("H", "head") if "head" in list_keys(table) else ("L", "layer")
-    return [f"{letter}{cell}" for cell in write_column(key)(table)]
+    return [f"{letter}{cell}" for cell in make_reader(key)(table)]
 
 
 def _has_depth(table: HeadTable) -> bool:
@@ -206,7 +206,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
         words=[
             Words("head", _name_places),
             Words("rule", _write_rules),
-            Words("links", write_column("n"), wide=True),
+            Words("links", make_reader("n"), wide=True),
         ],
         tooltip=_TESTED,
         caption=["gain: over the best simple rule", _INTERVALS, _FILLED],
@@ -227,7 +227,7 @@ FIGURES: Mapping[PictureKind, Figure] = {
                 [0, 1],
             )
         ],
-        words=[Words("links", write_column("n"))],
+        words=[Words("links", make_reader("n"))],
         tooltip=_TESTED,
         caption=[_INTERVALS, "p: all heads against the best one"],
     ),
@@ -245,12 +245,12 @@ FIGURES: Mapping[PictureKind, Figure] = {
                 [0, 1],
             )
         ],
-        words=[Words("head", _name_places), Words("pairs of texts", write_column("n"), wide=True)],
+        words=[Words("head", _name_places), Words("pairs of texts", make_reader("n"), wide=True)],
         tooltip={"n": "pairs of texts", "p_adjusted": "adjusted p"},
         caption=["the lower, the better", _INTERVALS],
     ),
     "intervals": Forest(
-        label=write_column("coefficient"),
+        label=make_reader("coefficient"),
         panel=_label_but(),
         prepare=_melt_coefficients,
         axes=[
@@ -281,8 +281,8 @@ FIGURES: Mapping[PictureKind, Figure] = {
         fits=list_tested_measures,
         fixed=False,
         prepare=tabulate_group_differences,
-        label=write_column("group"),
-        panel=write_column("row"),
+        label=make_reader("group"),
+        panel=make_reader("row"),
         axes=[Axis(lambda table: str(table.data["title"][0]), [Point("value", "group", interval=True)])],
         side_by_side=4,
         caption=[_INTERVALS, f"*: groups differ, adjusted p < {SIGNIFICANT}"],
@@ -306,8 +306,8 @@ FIGURES: Mapping[PictureKind, Figure] = {
         states=None,
         x=STEP,
         panel=lambda table: label_rows(table, ["attention", "measure", "dataset"]),
-        series=write_column("line"),
-        hue=write_column("line"),
+        series=make_reader("line"),
+        hue=make_reader("line"),
         zero=True,
         choose=lambda table, _: [table.column("value")],
         name=lambda *_: "rank correlation",

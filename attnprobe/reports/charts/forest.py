@@ -1,4 +1,4 @@
-"""A line a row: numbers with intervals beside what they are compared with, and words beside them."""
+"""One line per row: numbers with intervals beside what they are compared with, and words beside them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,10 +29,10 @@ _ROW, _AROUND = 17, 52
 
 @dataclass(frozen=True, kw_only=True)
 class Forest(Figure):
-    """Rows with points and intervals on one axis or two, with a panel for each value of other keys.
+    """Rows with points and intervals on one axis or two; a panel for each combination of the other keys.
 
-    Rows are sorted by the column of the finding, the largest first; without one they stay as they come.
-    Of more rows than a page has room for, those with the smallest p are drawn, or with the largest numbers.
+    Rows are sorted by the column of the finding, the largest first, if there is one. If there are too many
+    rows for a page, those with the smallest p are drawn, or else those with the largest numbers.
     """
 
     fixed: bool = True
@@ -40,10 +40,10 @@ class Forest(Figure):
     label: Callable[[HeadTable], Sequence[str]]
     panel: Callable[[HeadTable], Sequence[str]]
     words: Sequence[Words] = ()
-    tested: str = ""  # the column whose effect is significant or not; by default the one of the finding
-    side_by_side: int = 1  # so many panels at most
+    tested: str = ""  # the column whose effects may be significant; by default the one of the finding
+    side_by_side: int = 1  # how many panels at most stand side by side
     tooltip: Mapping[str, str] = field(default_factory=dict)  # columns of numbers with their titles
-    #: What makes the tables whose rows are drawn, one below the other; by default it is the table.
+    #: Makes the tables that are drawn, one below the other; by default the table itself.
     prepare: Callable[[HeadTable, DrawingRequest], Sequence[HeadTable]] = lambda table, _: [table]
 
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
@@ -66,7 +66,7 @@ class Forest(Figure):
         beside.append(min(measure_words(labels, size), limit) + 30)
         width = max(40, (request.room - sum(beside)) / (len(self.axes) * across) - 10)
         axes = [(axis, self._read_axis(table, axis, labels)) for axis in self.axes]
-        channels, charts, left = self._tell_apart([data for _, data in axes], request), [], len(table)
+        channels, charts, left = self._encode_marks([data for _, data in axes], request), [], len(table)
         for number, name in enumerate(panels):
             rows = self._choose_rows(table, [row for row, other in enumerate(panel) if other == name], most)
             left -= len(rows)
@@ -94,14 +94,15 @@ class Forest(Figure):
         return Drawing(whole, [*self.caption, f"{left} more rows matter less" if left else ""])
 
     def _choose_rows(self, table: HeadTable, rows: list[int], most: int) -> list[int]:
-        """Choose the rows that matter most, and sort them; that of all rows together stands first."""
-        labels, (p, values) = (
+        """Choose the rows that matter most, and sort them; the row of all together stands first."""
+        labels, p, values = (
             self.label(table),
-            (read_numbers(table, name) for name in ("p_adjusted", self.states or "")),
+            read_numbers(table, "p_adjusted"),
+            read_numbers(table, self.states or ""),
         )
 
         def rank(row: int) -> tuple[bool, bool, float]:
-            """Rank by p, and where there is none by size; rows of the same p stay as they come."""
+            """Rank a row by its p, or without one by its size; rows of the same p keep their order."""
             chance = p[row]
             return labels[row] != ALL, chance is None, -abs(values[row] or 0.0) if chance is None else chance
 
@@ -143,8 +144,8 @@ class Forest(Figure):
         yield bars.encode(x=alt.X("low:Q", **x), x2="high:Q", stroke=channels["stroke"])
         yield points.encode(x=alt.X("value:Q", **x), tooltip=make_tooltip(told), **channels)
 
-    def _tell_apart(self, records: Sequence[Sequence[Record]], request: DrawingRequest) -> dict[str, Any]:
-        """Make the channels by which marks differ; the legend has those that occur."""
+    def _encode_marks(self, records: Sequence[Sequence[Record]], request: DrawingRequest) -> dict[str, Any]:
+        """Make the channels of shape, fill and stroke, whose legend lists the marks that occur."""
         hues = [*request.theme.categories, request.theme.muted]
         drawn = {record["mark"] for every in records for record in every if record["value"] is not None}
         looks: dict[str, tuple[str, str, str]] = {}
@@ -165,7 +166,7 @@ class Forest(Figure):
 
 
 def _make_scale(axis: Axis, records: Sequence[Record], width: float, table: HeadTable) -> dict[str, Any]:
-    """Make an axis that holds all numbers and intervals, and what they are compared with."""
+    """Make an axis that includes all numbers, their intervals and the reference."""
     numbers = (record[part] for record in records for part in ("value", "low", "high"))
     known = [axis.reference, *numbers] if axis.reference is not None else [*numbers]
     known = [number for number in known if number is not None]

@@ -59,12 +59,12 @@ class Cells(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Grid(Figure):
-    """A map for each measure, and for each value of what else tells rows apart.
+    """A map for each measure, and for each kind of attention or whatever else tells maps apart.
 
-    A measure whose 0 says "no effect" (a difference, a gain; anything with negative values) has two colours
-    that part at 0, and a number, or + or -, in each cell whose value differs significantly from 0; the others
-    are pale. ``reports.scales`` says where colours begin and end, and what is significant. What is undefined
-    is an empty cell; a removed head has none.
+    An effect (a difference, a gain, anything with negative values) has two colours that part at 0. Each cell
+    whose effect is significant has a number, or + or -; the others are pale. ``reports.scales`` says where
+    colours begin and end, and what is significant. An undefined number is an empty cell; a removed head has
+    no cell.
     """
 
     places: Callable[[HeadTable], Places | None] = place_heads
@@ -75,14 +75,11 @@ class Grid(Figure):
     square: bool = True
     choose: Callable[[HeadTable, DrawingRequest], list[Column]] = lambda table, ask: ask.columns(table)
 
-    def columns(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
-        return self.choose(table, request)
-
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
         """Draw the maps; beside one another, of several measures or else of several values."""
         places = self.places(table)
         assert places is not None  # or the table would not fit
-        every = columns = self.columns(table, request)
+        every = columns = self.choose(table, request)
         while (cells := self.arrange(places, len(columns), request)).side < _SIGNED and len(columns) > 1:
             columns = columns[:-1]
         across = cells.across if len(places.maps) == 1 else 1

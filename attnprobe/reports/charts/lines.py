@@ -1,4 +1,4 @@
-"""Numbers that go on: over steps of training, over shares of removed heads, over layers."""
+"""Curves: over steps of training, over shares of removed heads, over layers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,24 +42,20 @@ _NAME = 26
 
 @dataclass(frozen=True, kw_only=True)
 class Lines(Figure):
-    """A line for each of what is followed, with 95 % intervals; a panel for each value of other keys."""
+    """Lines with 95 % intervals; a panel for each combination of the other keys."""
 
     x: str
     panel: Callable[[HeadTable], Sequence[str]]
-    series: Callable[[HeadTable], Sequence[str]]  # names of what is followed: a line has one
-    hue: Callable[[HeadTable], Sequence[Cell]]  # what has a colour
+    series: Callable[[HeadTable], Sequence[str]]  # the name of the line that each row is of
+    hue: Callable[[HeadTable], Sequence[Cell]]  # what gives each row its colour
     legend: str | None = None
-    #: Which rows are of lines that are thin, in the background.
+    #: Tells which rows are of thin lines in the background.
     back: Callable[[HeadTable], Sequence[bool]] = lambda table: [False] * len(table)
-    leading: bool = False  # whether only those stand out that end farthest from 0, with their names
-    dots: bool = False  # whether a line is the mean of what has a dot each
-    zero: bool = False  # whether the scale has 0
-    choose: Callable[[HeadTable, DrawingRequest], list[Column]]
+    leading: bool = False  # whether only the lines that end farthest from 0 have a colour and a name
+    dots: bool = False  # whether rows are dots, and a line is their mean
+    zero: bool = False  # whether the scale includes 0
     name: Callable[[HeadTable, Column], str] | None = None  # the title of the axis, in place of a heading
     prepare: Callable[[HeadTable], HeadTable] = lambda table: table
-
-    def columns(self, table: HeadTable, request: DrawingRequest) -> list[Column]:
-        return self.choose(table, request)
 
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
         table = self.prepare(table)
@@ -141,7 +137,7 @@ class Lines(Figure):
         return data
 
     def _colour(self, data: Sequence[Record], request: DrawingRequest) -> Any:
-        """Make the channel of colours: by order of numbers, or by categories; muted what is only behind."""
+        """Make the channel of colours: a ramp for numbers, categories for words, muted for lines behind."""
         theme, title = request.theme, self.legend
         hues = dict.fromkeys(record["hue"] for record in data if record["hue"] != OTHERS)
         hues = sorted(hues, key=lambda hue: (isinstance(hue, str), hue))
@@ -169,7 +165,7 @@ class Lines(Figure):
 
 
 def _find_leading(data: Sequence[Record]) -> None:
-    """Give a colour to lines that end farthest from 0 in their panel, and put the others behind."""
+    """Colour the lines that end farthest from 0 in their panel, and put the others behind."""
     lines = sorted({record["series"] for record in data})
     ends = sorted((record for record in data if record["last"]), key=lambda record: -abs(record["value"]))
     leading: dict[str, list[str]] = {}
@@ -184,7 +180,7 @@ def _find_leading(data: Sequence[Record]) -> None:
 
 
 def _spread_names(data: Sequence[Record], share: float) -> None:
-    """Place names at the ends of lines so that none covers another: each takes this share of the height."""
+    """Place the names at the ends of lines; each takes a ``share`` of the height, and none covers another."""
     shown = [record[key] for record in data for key in ("low", "value", "high") if record[key] is not None]
     gap = share * (max(shown) - min(shown)) if shown else 0
     named = [record for record in data if record["last"] and not record["back"]]
@@ -200,7 +196,7 @@ def _spread_names(data: Sequence[Record], share: float) -> None:
 
 
 def _make_step_axis(steps: Sequence[int]) -> Any:
-    """Make the channel of the step; of logarithms where steps grow as a power does, which its title says."""
+    """Make the channel of the training step, on a log scale where steps grow like powers."""
     above = np.array([step for step in steps if step > 0], float)
     title, scale = "training step", alt.Scale(nice=False, zero=False)
     gaps = np.diff(steps)

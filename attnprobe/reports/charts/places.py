@@ -1,4 +1,4 @@
-"""Where each row of a table stands in a picture of cells."""
+"""Where each row of a table stands in a map of cells."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from attnprobe.table.table import HeadTable
 
 @dataclass(frozen=True)
 class Places:
-    """Where each row of a table stands: in which map, how far across and how far down."""
+    """For each row of a table, the map that it is in, and its place across and down."""
 
     panel: Sequence[str]
     x: Sequence[Cell]
@@ -33,7 +33,7 @@ class Places:
 
 
 def place_heads(table: HeadTable) -> Places | None:
-    """Place heads across and layers down; None where rows are not heads, or a head has two rows of a map."""
+    """Place heads across and layers down; None where rows are not heads, or two rows share a place."""
     names = list_keys(table)
     if not set(HEAD) <= set(names) or not len(table):
         return None
@@ -46,7 +46,7 @@ def place_heads(table: HeadTable) -> Places | None:
 
 
 def _is_rank(table: HeadTable, name: str, keys: Sequence[str]) -> bool:
-    """Tell whether a key numbers the heads of each map, instead of telling maps apart."""
+    """Tell whether a key numbers the rows of each map, and so does not distinguish maps."""
     numbered, *others = (read_cells(table, key) for key in [name, *(key for key in keys if key != name)])
     whole = all(isinstance(cell, int) for cell in numbered)
     maps = len(set(zip(*others, strict=True))) if others else 1
@@ -54,7 +54,7 @@ def _is_rank(table: HeadTable, name: str, keys: Sequence[str]) -> bool:
 
 
 def place_positions(table: HeadTable) -> Places | None:
-    """Place tokens across and heads down, with a map for each layer; None where a place has two rows."""
+    """Place tokens across and heads down, with a map per layer; None where two rows share a place."""
     positions, heads, layers = (read_cells(table, name) for name in (POSITION, "head", "layer"))
     others = label_by_others(table, {*HEAD, POSITION})
     panel = add_layers(others, layers)
@@ -72,7 +72,7 @@ def place_positions(table: HeadTable) -> Places | None:
 
 
 def place_pairs(table: HeadTable) -> Places | None:
-    """Place pairs of heads of a layer below the diagonal, with a map for each layer."""
+    """Place pairs of heads below the diagonal, with a map per layer; None where pairs cross layers."""
     pairs = find_pairs(table)
     if pairs is None or not pairs.within:
         return None

@@ -1,4 +1,4 @@
-"""A point a head: by two of its numbers, or near those that attend alike."""
+"""One point per head: by two of its numbers, or near those that attend alike."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -40,12 +40,12 @@ from attnprobe.table.table import Column, HeadTable
 
 @dataclass(frozen=True)
 class Plane:
-    """Points in a plane, with what its sides are; without titles, they are nothing but distances."""
+    """Points in a plane and the axes of the plane; a map of distances has no titles."""
 
-    data: list[Record]  # x and y, layer and head, maybe with their ends (x_low, ...) and a name
+    data: list[Record]  # x, y, layer and head of each point; ends of its intervals (x_low, ...); its name
     ends: Sequence[Sequence[float]]
     titles: Sequence[str] = ()
-    equal: bool = False  # whether both sides are one measure, so that a line is drawn where they are equal
+    equal: bool = False  # whether both axes are the same measure, and a line shows where they are equal
     heading: str = ""
     caption: Sequence[str] = ()
 
@@ -99,9 +99,9 @@ def _name_farthest(data: Sequence[Record], distances: np.ndarray) -> None:
 
 
 def read_scatter(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
-    """Read two measures of each head, with 95 % intervals; those that differ most are named.
+    """Read two measures of each head, with 95 % intervals, and name the heads in which they differ most.
 
-    Of one measure on two sides, that is by how much; else in standard deviations.
+    Two sides of one measure are compared as they are, two measures in standard deviations.
     """
     axes = choose_axes(table, request)
     equal = _strip_side(axes[0].name) == _strip_side(axes[1].name) and axes[0].unit == axes[1].unit
@@ -132,14 +132,14 @@ def read_scatter(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
 
 
 def _widen_ends(low: float, high: float) -> tuple[float, float]:
-    """Leave some air around numbers; a scale that comes near 0 begins there."""
+    """Widen a range by 4 % on either side; one that comes near 0 begins at 0."""
     low = 0.0 if 0 < low < 0.34 * high else low
     air = 0.04 * (high - low) or 0.5
     return low - air if low else low, high + air
 
 
 def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
-    """Choose the measures of both axes: those that are named, or one on two sides, or the first two."""
+    """Choose both axes: the measures that are named, or one measure on two sides, or the first two."""
     sides, named = find_sides(table), request.measures
     if sides and len(named) < 2:
         wanted = next(iter([*named, *sides]))
@@ -154,12 +154,11 @@ def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Colu
 
 
 def find_sides(table: HeadTable) -> dict[str, tuple[Column, Column]]:
-    """Find the measures that are there in domain and out."""
+    """Find the measures that a table has in domain and out of domain, headlines first, by name."""
     measures = sorted(list_measures(table), key=lambda column: not column.headline)
+    pairs = ((column.name.removesuffix(IN), column) for column in measures)
     return {
-        _strip_side(column.name): (column, table.column(f"{_strip_side(column.name)}{OUT}"))
-        for column in measures
-        if column.name.endswith(IN) and f"{_strip_side(column.name)}{OUT}" in table.data
+        name: (column, table.column(f"{name}{OUT}")) for name, column in pairs if f"{name}{OUT}" in table.data
     }
 
 

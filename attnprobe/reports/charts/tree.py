@@ -40,7 +40,7 @@ _STRIP = 10
 
 @dataclass(frozen=True, kw_only=True)
 class Tree(Figure):
-    """A tree of average linkage, a strip of layers, and all distances in its order.
+    """A tree of average linkage, a strip of layers, and a matrix of all distances in the tree's order.
 
     Squares on the diagonal are the clusters; see ``cluster_heads``.
     """

@@ -1,4 +1,4 @@
-"""The contents of a report: its tables by section, measured or read from a folder."""
+"""The contents of a report: tables by section, whether they were just measured or read from a folder."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,14 +21,14 @@ Section = Literal[
     "prune", "correlate",
 ]  # fmt: skip
 SECTIONS: tuple[Section, ...] = get_args(Section)
-#: Those that need a task.
+#: Sections that need a task.
 OF_A_TASK = ("importance", "prune", "correlate")
-#: Those that are about gold links, by the keyword that names their file; and about groups of documents.
+#: Sections about gold links, with the keyword that names their file; and the section about groups.
 OF_GOLD: Mapping[str, str] = {"syntax": "treebank", "coreference": "coreference", "links": "links"}
 GROUPS: Section = "groups"
-#: What a table is that no section shows.
+#: The place of tables that no section shows.
 OTHER = "other"
-#: The section of a table of some kinds.
+#: The section of the kinds of tables that have one.
 _BY_KIND: Mapping[str, Section] = {
     "roles": "roles",
     "heads of groups": GROUPS,
@@ -43,12 +43,12 @@ _BY_KIND: Mapping[str, Section] = {
 class Contents:
     """All that a page shows."""
 
-    #: The tables of each section, by name; what a section has no use for lies under ``other``.
+    #: The tables of each section, by name; those that no section shows are under ``other``.
     tables: Mapping[str, Mapping[str, HeadTable]]
     sentences: Sequence["SequenceAttention"] = ()  # sentences, each with the attention of all heads
     chosen: str = ""  # how the sentences were chosen, or why there are none
     command: str | Sequence[str] = ""  # the command line, or the function, that made the report
-    #: Of what computed; empty where the tables say it.
+    #: Versions of what computed; empty if they are in the records of the tables.
     versions: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
@@ -61,7 +61,7 @@ class Contents:
 
     @property
     def unit(self) -> str:
-        """What one of the data is called: text, image or sound."""
+        """What a document of the data is: text, image, sound or video."""
         kinds = {str(read_record(table, "dataset").get("kind")) for table in self.every.values()}
         return next((kind for kind in ("image", "sound", "video") if kind in kinds), "text")
 
@@ -85,8 +85,7 @@ def _find_section(table: HeadTable) -> str:
 def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTable]]:
     """Put tables into sections; raises AttnprobeError when they are about more than one checkpoint.
 
-    A section shows one table, of correlation one in one row and one by head; what comes after the first of a
-    section is shown as a table only.
+    A section shows one table of heads and one of anything else; further ones are only listed as tables.
     """
     models, weights = dict[str, str](), dict[str, str]()
     sections: dict[str, dict[str, HeadTable]] = {}
@@ -134,7 +133,7 @@ def read_folder(folder: Path) -> dict[str, HeadTable]:
 
 
 def check_tables_folder(folder: Path, names: list[str], *, overwrite: bool) -> None:
-    """Refuse a folder in which tables can't be written, before anything is measured."""
+    """Raise AttnprobeError, before anything is measured, if tables can't be written to a folder."""
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; name another one for the tables.")
     if not folder.parent.is_dir():

@@ -33,10 +33,10 @@ from attnprobe.table.table import HeadTable
 
 #: A table of more rows is not in the page: that of 16,110 pairs, of 180 heads, is.
 MOST_ROWS = 20_000
-#: So many rows of a table are shown; its file has all.
+#: How many rows of a table are shown; its file has all.
 _SHOWN = 400
-#: Most rows of a table whose numbers a page holds exactly, and the significant digits of longer ones: of
-#: pairs of 144 heads, all digits would be half of the page.
+#: Most rows of a table that a page holds with all digits, and the digits of longer tables: all digits of the
+#: pairs of 144 heads would be half of the page.
 _EXACT, _SHORT = 2_000, 6
 #: Sections that stand beside the card of a head, and those below, with their headings.
 _BESIDE = {"roles": "Roles", "importance": "Importance", "census": "Maps of all heads"}
@@ -50,7 +50,7 @@ _BELOW = {
 }
 #: Most characters of a token and of a text.
 _LONGEST, _LONGEST_TEXT = 40, 400
-#: The colours of the page, light or dark, and text that is as large as that around.
+#: Colours follow the page, light or dark, and text is as large as that around.
 _THEME = replace(
     THEMES["light"],
     ink="var(--ink)",
@@ -64,13 +64,13 @@ _WIDTH, _WIDEST = 720, 1000
 _SVG = "http://www.w3.org/2000/svg"
 #: How the label of a mark names its head.
 _HEAD, _LAYER = re.compile(r"\bhead:? (\d+)\b"), re.compile(r"\blayer:? (\d+)\b")
-#: Parts of a label that say where a mark is, or with more digits what another part says; and their number.
+#: Parts of a label that say only where a mark is.
 _PLACES = {"head", "layer", "x", "y", "kind", "of", "n"}
-#: Attributes for readers of single marks, in place of which the whole picture has a label; and the font.
+#: Attributes that are left out: the font, and labels of single marks, as the whole picture has one.
 _LEFT_OUT = {"role", "aria-label", "aria-roledescription", "aria-hidden", "pointer-events", "font-family"}
-#: What an attribute says that is so anyway.
+#: Attributes that are the default.
 _PLAIN = {("opacity", "1"), ("fill-opacity", "1"), ("stroke-width", "0"), ("font-weight", "normal")}
-#: Decimals of a place that nobody sees.
+#: Decimals of pixels that nobody sees.
 _UNSEEN = re.compile(r"(\.\d)\d+")
 
 
@@ -170,7 +170,7 @@ def _sort_into_sections(
 
 
 def _pack_table(table: HeadTable) -> str:
-    """Pack a table as the csv file that ``-o`` writes, with as many digits as a page has room for."""
+    """Pack a table as the csv that ``-o`` writes, with fewer digits if it is long."""
     content = table.render("csv", None if len(table) <= _EXACT else _SHORT)
     return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
@@ -178,7 +178,7 @@ def _pack_table(table: HeadTable) -> str:
 def _pack_sequence(
     sequence: SequenceAttention, number: int, heads: Heads
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Give the tokens of a sentence by kind of attention, and the attention of all heads, packed, by name."""
+    """Pack a sentence: its tokens by kind of attention, and by name the attention of all heads."""
     kinds, layers = {}, {}
     for maps in sequence.maps:
         size, width, queries, keys = maps.rows.shape
@@ -204,7 +204,7 @@ def draw_tables(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Markup]:
 
 
 def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
-    """Draw the atlas: attention by offset of one table, roles and entropy of others about the same heads."""
+    """Draw the atlas of the table with attention by offset, with roles and entropies from other tables."""
     joined = profile = next((table for table in tables.values() if read_profile(table) is not None), None)
     if joined is None:
         return None
@@ -217,7 +217,7 @@ def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
 
 
 def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:
-    """State what each measure shows that the picture of a table has, after its title."""
+    """List the measures in the picture of a table, each with its finding."""
     kinds = list_kinds(table)
     request = DrawingRequest(_THEME, _WIDTH)
     for column in FIGURES[kinds[0]].list_stated(table, request) if kinds else ():
@@ -258,7 +258,7 @@ def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Marku
 
 
 def _mark_panels(root: ElementTree.Element) -> bool:
-    """Mark the panels that heads lie in, through which arrow keys lead; tell whether there are any."""
+    """Mark the panels with heads, through which arrow keys walk; tell whether there are any."""
     groups = [element for element in root.iter() if "mark-group" in element.get("class", "")]
     inside = {mark: group for group in groups for mark in group.iterfind(".//*[@data-h]")}  # the innermost
     for panel in inside.values():
@@ -270,7 +270,7 @@ def _mark_panels(root: ElementTree.Element) -> bool:
 
 
 def _read_head(label: str, heads: Heads) -> Head | None:
-    """Read which head the label of a mark is about; beside a decoder it names the kind of attention."""
+    """Read the head off the label of a mark; None if it names none."""
     head, layer = _HEAD.search(label), _LAYER.search(label)
     if head is None or layer is None:
         return None
@@ -280,7 +280,7 @@ def _read_head(label: str, heads: Heads) -> Head | None:
 
 
 def _shorten(label: str, kind: str) -> str:
-    """Give what a label says beside its place, as short as a tooltip is: the card of a head has all.
+    """Shorten the label of a mark to three values and an error, without its place.
 
     >>> _shorten("head: 0; layer: 1; value: 0.311566; entropy: 0.31; standard error: 0.01", "heatmap")
     '0.31 ± 0.01'

@@ -1,4 +1,4 @@
-"""The heads that a report is about, their numbers, and what it says of them and of itself in sentences."""
+"""What a report says in words and numbers: its heads, their measures and roles, and how it was made."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _OFFSETS = {f"profile_{name}" for patches in (False, True) for name, _ in list_o
 
 @dataclass(frozen=True)
 class Heads:
-    """All heads of a report, in the order of a forward pass; a head's number is its place among them."""
+    """All heads of a report, in the order of a forward pass, which numbers them from 0."""
 
     every: Sequence[Head]
 
@@ -42,13 +42,13 @@ class Heads:
         return list(dict.fromkeys(kind for kind, _, _ in self.every))
 
     def sort_cells(self, table: HeadTable, name: str) -> list[Any]:
-        """Put a column of a table of heads in the order of the report's heads; None where it has no cell."""
+        """Give the cells of a column in the order of the report's heads; None for heads without one."""
         known = dict(zip(read_heads(table), table.data[name], strict=True)) if name in table.data else {}
         return [known.get(head) for head in self.every]
 
 
 def read_heads(table: HeadTable, side: str = "") -> list[Head | None]:
-    """Name the head of each row of a table, or one of two (``"_a"``, ``"_b"``); None where a row has none."""
+    """Read the head of each row, or one of a pair's (``"_a"``, ``"_b"``); None for rows without one."""
     kinds = table.data.get("attention", [""] * len(table))
     columns = (kinds, table.data[f"layer{side}"], table.data[f"head{side}"])
     return [
@@ -100,7 +100,7 @@ def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[dict
 
 
 def describe_roles(heads: Heads, table: HeadTable) -> list[str]:
-    """Say which role each head has, and of what it was read off."""
+    """Describe the role of each head, and the evidence for it."""
     lines = dict(zip(read_heads(table), read_roles(table), strict=True))
     sentences = []
     for head in heads.every:
@@ -110,7 +110,7 @@ def describe_roles(heads: Heads, table: HeadTable) -> list[str]:
 
 
 def describe_heads(contents: Contents, heads: Heads) -> str:
-    """Say which heads the report is about, and what they read."""
+    """Describe in a sentence or two which heads the report is about, and how much they read."""
     sizes = []
     for kind in heads.kinds:
         layers = Counter(layer for other, layer, _ in heads.every if other == kind)
@@ -145,7 +145,7 @@ def collect_notes(contents: Contents) -> dict[str, list[str]]:
 
 
 def describe_inputs(contents: Contents) -> Iterator[tuple[str, Sequence[str]]]:
-    """Say what was asked: of which checkpoint, over which data, with which options; and what checked it."""
+    """Describe the checkpoint, the data and the options, and how the reading of attention was checked."""
     tables = contents.every
     first = next((table for table in tables.values() if read_record(table, "model")), None)
     model = {} if first is None else read_record(first, "model")
@@ -161,7 +161,7 @@ def describe_inputs(contents: Contents) -> Iterator[tuple[str, Sequence[str]]]:
 def _join_same(
     title: str, tables: Mapping[str, HeadTable], part: str, keys: Sequence[str] = ()
 ) -> Iterator[tuple[str, Sequence[str]]]:
-    """Put tables whose records say the same under one title, which names them unless all are alike."""
+    """Describe a part of the records; tables whose records agree share a title, which names them."""
     names: dict[tuple[str, ...], list[str]] = {}
     for name, table in tables.items():
         record = read_record(table, part)
@@ -171,7 +171,7 @@ def _join_same(
 
 
 def _list_values(record: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Write what a record has under some names; of several values, with commas between."""
+    """Write the values of a record under several names, one line each."""
     lines = []
     for name in names:
         value = record.get(name)
@@ -185,7 +185,7 @@ def _list_values(record: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 
 
 def make_record(contents: Contents) -> dict[str, Any]:
-    """Give what is needed to make the report again, without the sums."""
+    """Make the record of the report: all that is needed to make it again, without the sums."""
     first = next((table for table in contents.every.values() if table.provenance), None)
     records = {name: dict(table.provenance) for name, table in contents.every.items()}
     for record in records.values():

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, NoReturn
@@ -33,7 +34,7 @@ def make_console(no_color: bool = False) -> Console:
 
 
 class Signs(NamedTuple):
-    """Signs beyond ASCII, or what stands in for them."""
+    """The signs beyond ASCII that are printed, or their replacements."""
 
     undefined: str = "·"
     plus_minus: str = " ± "
@@ -69,9 +70,12 @@ class Screen:
         """Print a text as it is, never markup: tokens such as [CLS] look like tags."""
         self.console.print(text if isinstance(text, Text) else Text(text, style))
 
-    def print_line(self, line: Text) -> None:
-        """Print a line that is never folded."""
-        self.console.print(line, no_wrap=True, overflow="ignore", crop=False)
+    def print_map(self, names: Sequence[str], header: str, lines: Sequence[Text]) -> None:
+        """Print lines, never folded, each behind its name, below a header."""
+        wide = max(map(len, names)) + 1
+        for name, line in [("", Text(header, "bold")), *zip(names, lines, strict=True)]:
+            whole = Text.assemble((name.ljust(wide), "bold"), line)
+            self.console.print(whole, no_wrap=True, overflow="ignore", crop=False)
 
     def print_heading(self, name: str, *more: str) -> None:
         """Print the name of what follows, after an empty line."""
@@ -80,7 +84,7 @@ class Screen:
 
 
 def find_colour(share: float, *, both_ways: bool = False) -> str:
-    """Find the colour at a share of the way from dark to bright, or from blue by white to orange."""
+    """Find the colour at a ``share`` of the way from dark to bright, or from blue through white to orange."""
     return mix_colours(THEMES["light"].diverging if both_ways else SEQUENTIAL, share)
 
 
@@ -89,11 +93,11 @@ def colour_value(value: float, scale: Scale) -> str:
 
 
 def style_cell(value: float, scale: Scale) -> Style:
-    """Give a cell the colour of its number, and text of the ink that is read best on it."""
+    """Give a cell the colour of its number, and its text black or white, whichever is easier to read."""
     background = colour_value(value, scale)
     return Style(color=choose_ink(background), bgcolor=background)
 
 
 def shorten(text: str, longest: int) -> str:
-    """Cut a text to so many cells of a terminal, the last of which is a full stop then."""
+    """Cut a text to ``longest`` cells of a terminal, with a full stop at the end if it is cut."""
     return text if cell_len(text) <= longest else f"{set_cell_size(text, longest - 1).rstrip()}."

@@ -21,9 +21,9 @@ from attnprobe.table.table import Column, HeadTable
 
 @dataclass(frozen=True)
 class HeadMap:
-    """One map of cells."""
+    """Which row of a table each cell of a map is."""
 
-    label: str  # what sets it apart, such as "decoder"; empty for the only one
+    label: str  # such as "decoder"; empty for the only map
     down: list[Cell]
     across: list[Cell]
     rows: np.ndarray  # (down, across): the row of the table at each place, -1 where there is none
@@ -34,9 +34,9 @@ class HeadMap:
 
 
 def lay_out_panels(places: Places | None, order: Sequence[int] = ()) -> list[HeadMap]:
-    """Lay out a table map by map; of two rows at one place, the later in ``order`` is taken.
+    """Lay out the maps of a table; of two rows at one place, the later in ``order`` is taken.
 
-    Of more than four maps of one measure, a list is easier to read.
+    There are none for more than four maps: a list is easier to read.
     """
     if places is None or len(places.maps) > 4:
         return []
@@ -44,10 +44,8 @@ def lay_out_panels(places: Places | None, order: Sequence[int] = ()) -> list[Hea
     for label in places.maps:
         rows = [row for row in order or range(len(places.x)) if places.panel[row] == label]
         x, y = ({cells[row] for row in rows} for cells in (places.x, places.y))
-        down, across = (
-            [cell for cell in places.down if cell in y],
-            [cell for cell in places.across if cell in x],
-        )
+        down = [cell for cell in places.down if cell in y]
+        across = [cell for cell in places.across if cell in x]
         panel = HeadMap(label, down, across, np.full((len(down), len(across)), -1))
         for row in rows:
             panel.rows[down.index(places.y[row]), across.index(places.x[row])] = row
@@ -72,7 +70,7 @@ class MapLayout(NamedTuple):
     numbers: NumberFormat
     wide: int  # the width of a cell, with the space before it
     mean: int  # the width of the column of means; 0 without one
-    pieces: list[range]  # the columns that stand side by side; the others follow below
+    pieces: list[range]  # of the columns, one piece below the other
 
 
 @dataclass(frozen=True)
@@ -81,30 +79,27 @@ class HeatMap:
 
     rows: list[str]
     columns: list[str]
-    values: np.ndarray  # (rows, columns), NaN for what is undefined or not there
+    values: np.ndarray  # (rows, columns), NaN where undefined or without a head
     there: np.ndarray  # whether there is a head
     pale: np.ndarray  # whether a number has no colour
     scale: Scale
-    means: np.ndarray  # of each row over what is defined; empty where none are shown
+    means: np.ndarray  # of the defined values of each row; empty if no means are shown
 
     def draw(self, layout: MapLayout, screen: Screen) -> None:
-        """Print the map; half blocks may stand for numbers that have no room."""
-        wide = self._label + len(self.columns)
-        narrow = (
-            len(layout.pieces) > 1 and wide <= screen.console.width and not screen.console.options.ascii_only
-        )
-        if narrow and screen.has_palette and not screen.full:
+        """Print the map, as half blocks of colour if its numbers do not fit side by side and blocks do."""
+        fits = len(layout.pieces) == 1 or self._label + len(self.columns) > screen.console.width
+        if fits or not screen.has_palette or screen.full or screen.console.options.ascii_only:
+            for piece in layout.pieces:
+                self._draw_piece(piece, layout, screen)
+        else:
             self._draw_blocks(screen)
-            return
-        for piece in layout.pieces:
-            self._draw_piece(piece, layout, screen)
 
     @property
     def _label(self) -> int:
         return max(map(len, self.rows)) + 1
 
     def arrange(self, screen: Screen) -> MapLayout:
-        """Choose the layout with the fewest pieces; among those the most digits."""
+        """Choose the layout with the fewest pieces, and among those the one with the most digits."""
         digits = screen.precision or DIGITS
         formats = [
             choose_format(self.values.flat, digits=number, most_decimals=4, large=1e5)
@@ -128,12 +123,9 @@ class HeatMap:
         undefined = screen.signs.undefined
         # The mean is over all heads, so it stands after the last.
         mean = layout.mean if piece.stop == len(self.columns) else 0
-        if piece.start:
-            screen.print()
-        names = "".join(self.columns[column].rjust(layout.wide) for column in piece)
-        screen.print_line(Text(f"{' ' * self._label}{names}{'mean'.rjust(mean) if mean else ''}", "bold"))
-        for row, name in enumerate(self.rows):
-            line = Text.assemble((name.ljust(self._label), "bold"))
+        header = "".join(self.columns[column].rjust(layout.wide) for column in piece)
+        lines = [Text() for _ in self.rows]
+        for row, line in enumerate(lines):
             for column in piece:
                 value = float(self.values[row, column])
                 gap = undefined if self.there[row, column] else ""
@@ -144,16 +136,17 @@ class HeatMap:
                 average = self.means[row]
                 text = undefined if np.isnan(average) else _write_mean(layout.numbers, average)
                 line.append(text.rjust(mean))
-            screen.print_line(line)
+        if piece.start:
+            screen.print()
+        screen.print_map(self.rows, f"{header}{'mean'.rjust(mean) if mean else ''}", lines)
 
     def _draw_blocks(self, screen: Screen) -> None:
         """Print a block of half height for each number, two rows a line."""
         step = next(step for step in (2, 5, 10, 20, 50, 1000) if step > max(map(len, self.columns)))
         ruler = "".join(name.ljust(step) for name in self.columns[::step]).rstrip()[: len(self.columns)]
-        screen.print_line(Text(f"{' ' * self._label}{ruler}", "bold"))
         shown = ~(self.pale | np.isnan(self.values))
-        for above in range(0, len(self.rows), 2):
-            line = Text.assemble((self.rows[above].ljust(self._label), "bold"))
+        lines = [Text() for _ in self.rows[::2]]
+        for above, line in zip(range(0, len(self.rows), 2), lines, strict=True):
             for column in range(len(self.columns)):
                 upper, lower = (
                     colour_value(float(self.values[row, column]), self.scale)
@@ -165,7 +158,7 @@ class HeatMap:
                     line.append("\u2584" if lower else " ", Style(color=lower))
                 else:
                     line.append("\u2580", Style(color=upper, bgcolor=lower))
-            screen.print_line(line)
+        screen.print_map(self.rows[::2], ruler, lines)
 
 
 def _write_mean(numbers: NumberFormat, value: float) -> str:

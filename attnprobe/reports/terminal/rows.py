@@ -1,4 +1,4 @@
-"""A line a row: what heads find, groups of documents, heads over training, and any other table."""
+"""One line per row: what heads find, groups of documents, heads over training, and any other table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Field:
         return max(cell_len(part) for part in (self.name, *self.cells))
 
     def least(self) -> int:
-        """Give the width that it takes at least: text folds down to 12."""
+        """Give the least width that it needs; text may be folded down to 12."""
         return min(self.width(), 12) if self.is_text else self.width()
 
     def header(self) -> Text:
@@ -77,7 +77,7 @@ def print_fields(
 
 
 def print_rows(table: HeadTable, columns: Sequence[Column], screen: Screen) -> None:
-    """Print some columns of any table. Rows that are significant have a star."""
+    """Print columns of any table as rows; significant ones have a star."""
     tested = "p_adjusted" in table.data
     significant = (read_floats(table, "p_adjusted") < SIGNIFICANT).tolist() if tested else ()
     fields = write_fields(table, columns, screen)
@@ -87,7 +87,7 @@ def print_rows(table: HeadTable, columns: Sequence[Column], screen: Screen) -> N
 
 
 def write_fields(table: HeadTable, columns: Sequence[Column], screen: Screen) -> list[Field]:
-    """Write columns, a measure with its error; layer and head are one."""
+    """Write columns as text: a measure together with its error, a layer together with its head."""
     fields, signs = list[Field](), screen.signs
     for column in columns:
         name, title, unit = column.name, clean(column.name).replace("_", " "), clean(column.unit)
@@ -116,7 +116,7 @@ def _write_numbers(
 
 
 def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, screen: Screen) -> None:
-    """Print a line for each measure of heads: its lowest, highest and mean, and how many differ from 0."""
+    """Print a line for each measure: its lowest, highest and mean, and how many effects are significant."""
     heads = zip(places.panel, places.y, places.x, strict=True)
     names = [name_head(*filter(None, [label]), layer, head) for label, layer, head in heads]
     lines: dict[str, list[str]] = {name: [] for name in ("", "lowest", "highest", "mean", "not 0")}
@@ -140,7 +140,7 @@ def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, sc
 
 
 def print_groups(table: HeadTable, screen: Screen) -> set[str]:
-    """Print the rows in which groups differ most, measure by measure; returns the columns shown."""
+    """Print the rows in which groups differ most, for each measure; returns the columns that are shown."""
     columns = list_tested_measures(table)[: None if screen.full else 3]
     for column in columns:
         every = list_group_tests(table, column.name)
@@ -168,7 +168,7 @@ def print_groups(table: HeadTable, screen: Screen) -> set[str]:
 
 
 def _draw_sparkline(values: np.ndarray, scale: Scale, screen: Screen) -> Text:
-    """Draw a sign for each number; infinities lie at the ends, and what is undefined has its own sign."""
+    """Draw a bar for each number, as high as its place on the scale; undefined ones have their own sign."""
     line = Text()
     for value in values.tolist():
         if np.isnan(value):
@@ -182,7 +182,7 @@ def _draw_sparkline(values: np.ndarray, scale: Scale, screen: Screen) -> Text:
 
 
 def find_runs(table: HeadTable) -> dict[str, dict[int, int]]:
-    """Find the row of each head at each step of training; none for other tables, or of two rows at a step."""
+    """Find the row of each head at each step of training; empty where a head has two rows at a step."""
     if table.kind != "heads of checkpoints":
         return {}
     kinds, steps = label_by_others(table, {STEP, *HEAD}), read_cells(table, STEP)
@@ -198,7 +198,7 @@ def find_runs(table: HeadTable) -> dict[str, dict[int, int]]:
 def print_runs(
     table: HeadTable, runs: Mapping[str, Mapping[int, int]], measures: Sequence[Column], screen: Screen
 ) -> None:
-    """Print heads over at most 24 steps of training, measure by measure."""
+    """Print sparklines of heads over training, for each measure, at 24 steps at most."""
     steps = sorted({step for run in runs.values() for step in run})
     places = np.linspace(0, len(steps) - 1, min(len(steps), 24)).round().astype(int)
     drawn = [steps[place] for place in places]

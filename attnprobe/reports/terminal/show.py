@@ -1,4 +1,4 @@
-"""The terminal: heads as a heat map, over training as sparklines; any other table as rows; then notes."""
+"""A table on a terminal: heads as a map, over training as sparklines, anything else as rows; then notes."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -51,7 +51,7 @@ def show(
 
 
 def _print_content(table: HeadTable, screen: Screen) -> Collection[str]:
-    """Print the numbers in the way of the kind of table; returns the columns that are shown."""
+    """Print a table in the form that suits its kind; returns the names of the columns that are shown."""
     columns = list(table.columns) if screen.full else table.essential()
     measures = [
         column
@@ -61,7 +61,7 @@ def _print_content(table: HeadTable, screen: Screen) -> Collection[str]:
     measures = [column for column in measures if not column.is_probability] or measures
     measures.sort(key=lambda column: not column.headline)
     names = {column.name for column in measures}
-    # A list of heads that disagree has an order of its own.
+    # Heads that disagree are listed in order, not mapped.
     places = place_heads(table) if table.kind != "two sides" else None
     panels = lay_out_panels(places)
     if table.kind == "roles" and panels:
@@ -88,7 +88,7 @@ def _print_content(table: HeadTable, screen: Screen) -> Collection[str]:
 
 
 def _find_constants(table: HeadTable) -> list[str]:
-    """Say what is the same in all rows: the model, and whatever else names rows elsewhere."""
+    """Find the keys that are the same in all rows, such as the model, with their cell."""
     names = [name for name in list_keys(table) if len(table) > 1 or name in {"model", "dataset"}]
     cells = {name: dict.fromkeys(map(format_cell, read_cells(table, name))) for name in names}
     return [clean(f"{name} {min(words)}") for name, words in cells.items() if len(words) == 1 and min(words)]
@@ -104,7 +104,7 @@ def _print_maps(
 
 
 def _print_roles(table: HeadTable, panels: Sequence[HeadMap], screen: Screen) -> None:
-    """Print the letter of each head's role, and a legend of those that are there."""
+    """Print a map of the letters of roles, and a legend."""
     kinds = [find_role_kind(format_cell(cell)) for cell in table.data["role"]]
     counts = {kind: kinds.count(kind) for kind in ROLE_MARKS if kind in kinds}
     styles = {
@@ -116,28 +116,26 @@ def _print_roles(table: HeadTable, panels: Sequence[HeadMap], screen: Screen) ->
         if panel.label:
             screen.print(clean(panel.label), "bold")
         layers, heads = name_labels("L", panel.down), name_labels("H", panel.across)
-        label, wide = max(map(len, layers)) + 1, max(map(len, heads)) + 1
-        across = max(1, (screen.console.width - label) // (wide + 1))
+        wide = max(map(len, heads)) + 1
+        across = max(1, (screen.console.width - max(map(len, layers)) - 1) // (wide + 1))
         for start in range(0, len(heads), across):
             piece = slice(start, start + across)
-            names = "".join(head.rjust(wide + 1) for head in heads[piece])
-            screen.print(f"{' ' * label}{names}", "dim")
-            for layer, rows in zip(layers, panel.rows[:, piece].tolist(), strict=True):
-                line = Text.assemble((layer.ljust(label), "dim"))
+            lines = [Text() for _ in layers]
+            for line, rows in zip(lines, panel.rows[:, piece].tolist(), strict=True):
                 for kind in (None if row < 0 else kinds[row] for row in rows):
                     letter = ROLE_MARKS[kind].letter if kind else ""
                     line.append(" ").append(letter.center(wide), styles.get(kind or ""))
-                screen.print(line)
+            screen.print_map(layers, "".join(head.rjust(wide + 1) for head in heads[piece]), lines)
     screen.print()
-    line = Text()
+    line, blank = Text(), " " if screen.console.options.ascii_only else "\N{NO-BREAK SPACE}"
     for kind, number in counts.items():
-        name = f" {kind} {number}".replace(" ", "\N{NO-BREAK SPACE}")
+        name = f" {kind} {number}".replace(" ", blank)
         line.append(f" {ROLE_MARKS[kind].letter} ", styles[kind]).append(f"{name}  ")
     screen.print(line)
 
 
 def _drop_random_orders(table: HeadTable) -> HeadTable:
-    """Leave out the steps of random orders beside those of a criterion, which say how they compare."""
+    """Leave out the rows of random orders from a table of pruning that has other orders."""
     if not table.kind.startswith("pruning"):
         return table
     kept = [row for row, name in enumerate(read_cells(table, "criterion")) if name != RANDOM]
@@ -146,7 +144,7 @@ def _drop_random_orders(table: HeadTable) -> HeadTable:
 
 
 def _print_left_out(table: HeadTable, shown: Collection[str], screen: Screen) -> None:
-    """Name the columns that are not shown: further measures, and indices other than n."""
+    """Name the measures and counts that are not shown."""
     left = [
         clean(column.name)
         for column in table.columns

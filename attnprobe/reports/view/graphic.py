@@ -1,4 +1,4 @@
-"""Attention of one sentence as a picture: lines between tokens, a map, patches of an image, or all heads."""
+"""One sentence as a graphic: lines between tokens, a map, patches of an image, or small maps of all heads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,25 +16,25 @@ from attnprobe.reports.view import packing
 from attnprobe.reports.view.packing import EXPLANATION, LinkMark, Start, add_rollout, make_visible
 from attnprobe.table.sequence import Maps, Rows, SequenceAttention, Side, group_tokens
 
-#: Attention from nothing to everything; each colour is darker than the last, on a dark ground lighter.
+#: Colours from no attention to all, each farther from the background than the last.
 RAMPS = {
     "light": ["#ffffff", "#c6dbef", "#6baed6", "#2171b5", "#08306b"],
     "dark": ["#16181d", "#183a68", "#246cb8", "#70b2f0", "#e8f4ff"],
 }
 RAMPS["paper"] = RAMPS["light"]
-#: Lines of less attention are left out, and so are cells whose colour is that of nothing.
+#: Lines with less attention than the first, and cells with less than the second, are left out.
 FAINTEST, NOTHING = 0.01, 0.0001
-#: Pixels from a token to the next, across a small map, and the fewest for what is drawn.
+#: Pixels from a token to the next, across a small map, and of the narrowest drawing.
 _LINE, _SMALL, _NARROWEST = 18, 50, 60
 #: Most characters of a token.
 _LONGEST = 20
-#: The look of gold links, which is in their data: see ``_weigh``.
+#: The look of gold links, which ``_weigh`` puts into their data.
 _GOLD = {"strokeWidth": alt.expr("datum.width"), "strokeDash": alt.expr("datum.dash"), "aria": True}
 
 
 @dataclass(frozen=True)
 class HeadPicture:
-    """One head, as it is drawn: attention (query, key), the labels of both, gold links, lines of prose."""
+    """One head to draw: its attention (query, key), the labels of both sides, gold links, and notes."""
 
     title: str
     rows: Rows
@@ -47,7 +47,7 @@ class HeadPicture:
 def draw_view(
     sequence: SequenceAttention, start: Start, *, chosen: bool, theme: ThemeName, width: int | None
 ) -> str:
-    """Draw the head of ``start`` as svg, about so many pixels wide, or all heads small if none was chosen."""
+    """Draw the head of ``start`` as svg, or small maps of all heads if none was chosen."""
     look, maps = THEMES[theme], sequence.of(start.kind)
     if not chosen:
         return draw_all_heads(sequence, start, look, width)
@@ -76,7 +76,7 @@ def _name_head(sequence: SequenceAttention, start: Start) -> str:
 
 
 def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
-    """Choose and label what is shown, with a dot before each piece that goes on with a word."""
+    """Select and label what is shown; a token that continues a word begins with a dot."""
     places, names = packing.select_tokens(side, words=start.words, special=start.special)
     labels = list(map(make_visible, names))
     if not start.words and side.continues is not None:
@@ -86,7 +86,7 @@ def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]
 
 
 def draw_lines(panel: HeadPicture, theme: Theme, width: int | None = None) -> str:
-    """Draw lines from each token to those it attends to; more attention is a darker and thicker line."""
+    """Draw a line from each token to each that it attends to, darker and thicker for more attention."""
     count = max(len(panel.queries), len(panel.keys))
     places = alt.Scale(domain=[-1, count], nice=False, reverse=True, zero=False)
     lines = [
@@ -126,7 +126,7 @@ def draw_lines(panel: HeadPicture, theme: Theme, width: int | None = None) -> st
 
 
 def draw_map(panel: HeadPicture, theme: Theme, width: int | None = None) -> str:
-    """Draw a map: a row for each token that attends, a column for each that it attends to."""
+    """Draw a map with a row for each query and a column for each key."""
     queries, keys = number_words(panel.queries), number_words(panel.keys)
     cells = [
         {"y": queries[query], "x": keys[key], "share": float(panel.rows[query, key])}
@@ -174,7 +174,7 @@ def draw_map(panel: HeadPicture, theme: Theme, width: int | None = None) -> str:
 
 
 def draw_all_heads(sequence: SequenceAttention, start: Start, theme: Theme, width: int | None = None) -> str:
-    """Draw a small map of every head, layers from top to bottom; with a width, the maps give way."""
+    """Draw a small map of every head, layers from top to bottom; a width makes the maps smaller."""
     most = max(add_rollout(maps).shape[1] for maps in sequence.maps)
     images = any(maps.keys.grid is not None for maps in sequence.maps)
     share = ", each head as a share of its most" if images else ""
@@ -223,7 +223,7 @@ def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any
 
 
 def _draw_patches(sequence: SequenceAttention, start: Start, theme: Theme, width: int | None) -> str:
-    """Draw an image, and beside it what each of its patches gets, as a share of the most."""
+    """Draw an image, and beside it the attention to each patch, as a share of the largest."""
     maps = sequence.of(start.kind)
     grid, query, rows = maps.keys.grid, packing.find_query(maps), add_rollout(maps)[start.layer, start.head]
     assert grid is not None
@@ -251,7 +251,7 @@ def _draw_patches(sequence: SequenceAttention, start: Start, theme: Theme, width
 
 
 def _colour(theme: Theme, room: float) -> Any:
-    """Make the channel of colours, which follow the square root of attention, so that little shows."""
+    """Make the channel of colours, which follow the square root so that little attention can be seen."""
     ramp = RAMPS[theme.name]
     colours = alt.Scale(type="sqrt", domain=[0, 1], range=ramp, interpolate="rgb", clamp=True)
     length = max(_NARROWEST, min(room, 240))
@@ -262,13 +262,13 @@ def _colour(theme: Theme, room: float) -> Any:
 
 
 def _weigh(mark: LinkMark, width: float) -> dict[str, Any]:
-    """Give the look of a gold link: heavy where it is hit, thin where missed, dashed where possible."""
+    """Give the look of a gold link: heavy if it is hit, thin if missed, dashed if only possible."""
     weight = {None: 1.0, True: 1.4, False: 0.5}[mark.hit]  # as in ``view.js``
     return {"name": mark.name, "width": width * weight, "dash": [1, 0] if mark.sure else [4, 3]}
 
 
 def _draw(draw: Any, room: float, title: str, notes: Sequence[str], theme: Theme, width: int | None) -> str:
-    """Draw a chart in so much room, or in what a width leaves of it beside labels; a title stands above."""
+    """Draw a chart in ``room`` pixels, or in those that a width leaves beside labels, below a title."""
     with debug_mode(False):
         if width is not None:
             labels = measure_picture(draw(room), theme)[0] - room

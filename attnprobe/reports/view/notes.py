@@ -1,4 +1,4 @@
-"""What tables say of the heads that a page of one sentence shows: their roles, and numbers over a corpus."""
+"""Notes on heads beside one sentence: their roles and numbers from tables over a corpus."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +14,12 @@ from attnprobe.table.numbers import format_number, format_with_error, is_number
 from attnprobe.table.sequence import Maps, SequenceAttention
 from attnprobe.table.table import HeadTable
 
-#: A table of heads, or the file of one.
+#: A table of heads, or its file.
 TableOrFile = HeadTable | Path | str
 
 
 def read_notes(tables: TableOrFile | Sequence[TableOrFile]) -> list[tuple[str, HeadTable]]:
-    """Read tables, each with what an error calls it; raises AttnprobeError when one can't be read."""
+    """Read tables, each with a name for errors; raises AttnprobeError when one can't be read."""
     listed = [tables] if isinstance(tables, HeadTable | Path | str) else list(tables)
     return [
         ("The table", table) if isinstance(table, HeadTable) else (clean(str(table)), HeadTable.read(table))
@@ -28,9 +28,9 @@ def read_notes(tables: TableOrFile | Sequence[TableOrFile]) -> list[tuple[str, H
 
 
 def check_notes(tables: Sequence[tuple[str, HeadTable]], sequence: SequenceAttention) -> list[HeadTable]:
-    """Give the tables, all about the heads of a sequence's model.
+    """Check that tables are about the heads of a sequence's model, and return them.
 
-    Raises AttnprobeError when one does not have one row a head, or has other heads than the model.
+    Raises AttnprobeError when one does not have one row per head, or has other heads than the model.
     """
     for name, table in tables:
         if not {"layer", "head"} <= table.data.keys():
@@ -98,9 +98,9 @@ def find_role(tables: Sequence[HeadTable], role: str, maps: Maps) -> tuple[int, 
 
 
 def list_notes(tables: Sequence[HeadTable], maps: Maps) -> list[dict[str, Any]]:
-    """List what tables say of the heads of a kind, for ``view.js``; tables of roles come first.
+    """List the notes on heads of a kind of attention, for ``view.js``; tables of roles come first.
 
-    ``heads`` has the lines of each head, by layer and head: the number of a name among ``names``, and a text.
+    ``heads`` has the lines of each head, by layer and head. A line is a place in ``names``, and a text.
     """
     notes = []
     for table in sorted(tables, key=lambda table: "role" not in table.data):
@@ -118,7 +118,7 @@ def list_notes(tables: Sequence[HeadTable], maps: Maps) -> list[dict[str, Any]]:
 
 
 def read_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
-    """Read the lines of each row of a table of roles: the role, of what it was read off, further roles."""
+    """Read the lines of each row of a table of roles: the role, its evidence, further roles."""
     names = ("role", "measure", "value", "value_se", "threshold", "also")
     lines = []
     for role, measure, value, error, threshold, also in zip(
@@ -133,7 +133,7 @@ def read_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
 
 
 def _read_measures(table: HeadTable) -> list[list[tuple[str, str]]]:
-    """Read the lines of each row of another table: the numbers that it has."""
+    """Read the lines of each row of a table without roles: its measures."""
     lines = [list[tuple[str, str]]() for _ in range(len(table))]
     for column in table.columns:
         if is_one_quantity(table, column):

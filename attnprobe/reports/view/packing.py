@@ -1,4 +1,4 @@
-"""What is shown of one sentence, ready to be drawn: maps, tokens, an image, gold links that heads find."""
+"""One sentence, ready to be drawn: which tokens are shown, small maps, packed bytes, gold links."""
 
 import base64
 import io
@@ -13,29 +13,29 @@ from attnprobe.attention.kinds import Kind
 from attnprobe.table.numbers import name_head
 from attnprobe.table.sequence import Ends, Maps, Rows, Side, group_tokens
 
-#: Probabilities are kept as so many parts of 1: in four decimals.
+#: Probabilities are packed as whole numbers of 1 / SCALE: in four decimals.
 SCALE = 10_000
-#: Most cells of a small map on either side.
+#: Most rows and columns of a small map.
 SMALL = 32
-#: What stands for blanks that would be seen nowhere, or would break a line.
+#: Signs for blanks, which could not be seen or would break a line.
 _BLANKS = {" ": "\u2423", "\n": "\u21b5", "\r": "\u240d", "\t": "\u21e5", "\xa0": "\u237d"}
 #: Controls, what reorders or hides text, lone surrogates, breaks, what is assigned to nobody.
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
 class Start(NamedTuple):
-    """What is shown first."""
+    """What a page shows first, and a graphic alone."""
 
     kind: str  # of attention
     layer: int  # its place among the layers of the kind
-    head: int  # one more than there are is the rollout
+    head: int  # the number after the last head is the rollout
     draw: str  # "lines", "map" or "patches"
     words: bool  # whether whole words are shown
     special: bool  # whether special tokens are shown
 
 
 def pack_layer(rows: Rows) -> str:
-    """Pack the maps of a layer (head, query, key): high bytes first, then low ones, which don't compress."""
+    """Pack the maps of a layer (head, query, key), all high bytes first, as only these compress well."""
     parts = np.rint(np.clip(rows, 0, 1) * SCALE).astype(np.uint16)
     return _pack(np.stack([parts >> 8, parts & 255]).astype(np.uint8))
 
@@ -53,7 +53,7 @@ def add_rollout(maps: Maps) -> NDArray[np.float32]:
 def shrink_maps(
     maps: Maps, *, words: bool = False, special: bool = True, most: int = SMALL
 ) -> NDArray[np.float32]:
-    """Shrink the maps of all heads to small ones (layer, head, row, column) of what is shown."""
+    """Shrink the maps of all heads (layer, head, row, column) to ``most`` rows and columns; maxima stay."""
     rows, grid = add_rollout(maps), maps.keys.grid
     if grid is not None:
         query = find_query(maps)
@@ -75,14 +75,14 @@ def shrink_maps(
 
 
 def find_query(maps: Maps) -> int | None:
-    """Find the first token of an image that is no patch; None, which stands for the mean, where none is."""
+    """Find the leading token of an image, from which patches are shown; None if all tokens are patches."""
     if maps.queries.grid is None or not maps.queries.special.any():
         return None
     return int(maps.queries.special.argmax())
 
 
 def select_tokens(side: Side, *, words: bool, special: bool) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Choose the tokens or words of a side that are shown: their places and labels."""
+    """Select the tokens or words of a side that are shown; return their places and labels."""
     labels = side.word_labels if words else side.labels
     hidden = side.special_words if words else side.special
     places = np.flatnonzero(np.ones(len(labels), bool) if special else ~hidden)
@@ -90,7 +90,7 @@ def select_tokens(side: Side, *, words: bool, special: bool) -> tuple[NDArray[np
 
 
 def make_visible(text: str) -> str:
-    r"""Make a token fit to be shown: what can't be seen, or steers what can, becomes a sign or its code.
+    r"""Replace characters of a token that are invisible or steer a display by a sign or their code.
 
     >>> [make_visible(text) for text in ("late", " ", "a\nb", "\u202eevil", "\ud800\x00")]
     ['late', '␣', 'a↵b', '⟨202E⟩evil', '⟨D800⟩⟨0000⟩']
@@ -128,7 +128,7 @@ def _pack(content: NDArray[np.uint8]) -> str:
     return base64.b64encode(zlib.compress(content.tobytes(), 6)).decode("ascii")
 
 
-#: How marks are read, in a picture.
+#: How the marks of links look in a picture.
 EXPLANATION = (
     "Gold links are heavy where the head finds them, thin where it misses them, dashed where they are only "
     "possible."
@@ -136,12 +136,12 @@ EXPLANATION = (
 
 
 class LinkMark(NamedTuple):
-    """A gold link among what is shown: the first row and the one behind the last, and so for columns."""
+    """A gold link in a map: its rows and columns, each as the first and the one behind the last."""
 
     rows: Ends
     columns: Ends
     sure: bool
-    hit: bool | None = None  # None for what is no head
+    hit: bool | None = None  # None for the rollout
 
     @property
     def name(self) -> str:
@@ -158,9 +158,9 @@ def place_marks(
     words: bool,
     head: tuple[int, int] | None = None,
 ) -> list[LinkMark]:
-    """Place the gold links of a map among the tokens or words that are shown, which ``select_tokens`` chose.
+    """Place the gold links of a map among the tokens or words that ``select_tokens`` selected.
 
-    ``head`` is the place of a layer and the number of a head, of which marks say what it finds.
+    ``head`` is the place of a layer and the number of a head, whose hits the marks show.
     """
 
     def find(side: Side, ends: Ends, places: NDArray[np.int64]) -> Ends | None:
@@ -178,28 +178,32 @@ def place_marks(
 
 
 def state_alignment(maps: Maps, layer: int, head: int, *, several: bool) -> str:
-    """State how many sure links a head hits and its error rate, first in the way in which it hits more."""
+    """State how many sure links a head hits, and its error rate, in each direction, the best one first."""
     assert maps.alignment is not None
     kind = f"{maps.kind.value.capitalize()} " if several else ""
     name = f"{kind}{name_head(maps.layers[layer], head)}"
-    ways = [way for way in maps.alignment.ways if way.sure[layer, head] > 0]
-    ways.sort(key=lambda way: (-way.hits[layer, head], way.rates[layer, head, 0]))
+    directions = [direction for direction in maps.alignment.directions if direction.sure[layer, head] > 0]
+    directions.sort(key=lambda direction: (-direction.hits[layer, head], direction.rates[layer, head, 0]))
     findings = []
-    for way in ways:
-        hits, sure, error = way.hits[layer, head], way.sure[layer, head], way.rates[layer, head, 0]
+    for direction in directions:
+        hits, sure, error = (
+            direction.hits[layer, head],
+            direction.sure[layer, head],
+            direction.rates[layer, head, 0],
+        )
         links = f"{hits:.0f} of {sure:.0f} sure {'link' if sure == 1 else 'links'}"
-        findings.append(f"{links} (AER {error:.2f}) {way.name}")
+        findings.append(f"{links} (AER {error:.2f}) {direction.name}")
     return f"{name} finds {', '.join(findings)}" if findings else name
 
 
 def explain_hits(maps: Maps) -> str:
-    """Say when a link is hit, and of which position of a word the marks say so."""
+    """Explain when a link is hit, and at which position of a word."""
     rule = "A link is hit if it has the largest attention of its word within the other text, and else missed."
     return f"{rule} Marks show hits where the decoder reads a word." if maps.kind is Kind.CROSS else rule
 
 
 def pack_alignment(maps: Maps, *, several: bool) -> dict[str, Any] | None:
-    """Pack the gold links of a kind of attention by their tokens, and what heads find, for a page."""
+    """Pack the gold links of a kind of attention for a page: their tokens, and which ones each head hits."""
     if maps.alignment is None:
         return None
     findings = [[""] * maps.kept.shape[1] for _ in maps.layers]

@@ -36,12 +36,12 @@ def check_page_look(format: str, theme: str | None, width: int | None) -> None:
 
 @dataclass(frozen=True, repr=False)
 class View(Saveable):
-    """The attention of one sequence, as a page to look around in, or as a graphic.
+    """The attention of one sequence, as an interactive page or as a graphic.
 
     Attributes:
         start: What the page shows first, and what a graphic shows.
-        chosen: Whether one head was asked for; a graphic of none shows all.
-        notes: Tables of the model's heads, such as a census, which a page shows beside each head.
+        chosen: Whether one head was chosen; a graphic without one shows all heads.
+        notes: Tables of the model's heads, such as a census, to show beside each head.
     """
 
     endings: ClassVar[Sequence[str]] = FORMATS
@@ -60,7 +60,7 @@ class View(Saveable):
 
     @property
     def tokens(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-        """The tokens that attend and those that are attended to, for each kind of attention."""
+        """The query tokens and the key tokens, for each kind of attention."""
         return {maps.kind.value: (maps.queries.labels, maps.keys.labels) for maps in self.sequence.maps}
 
     @cached_property

@@ -1,4 +1,4 @@
-"""CSV: one header, one row a head, numbers that read back exactly."""
+"""CSV: one header, one row per head, numbers that read back exactly."""
 
 import csv
 import io

@@ -14,7 +14,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 def render(sheet: Sheet) -> str:
-    """Write ``{title, columns, notes, provenance, rows}``, one line a row so that it can be diffed."""
+    """Write ``{title, columns, notes, provenance, rows}``, one line per row so that it can be diffed."""
     names = [column.name for column in sheet.columns]
     rows = [{name: to_json(value) for name, value in zip(names, row, strict=True)} for row in sheet.rows()]
     about = dump(make_description(sheet), indent=2).removesuffix("\n}")
