@@ -454,6 +454,23 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return save
 
 
+@pytest.fixture(scope="session")
+def classifier(tmp_path_factory):
+    """Save the tiny BERT with a classification head of three classes, and give the folder."""
+    body, tokenizer = build("bert")
+    config = copy.deepcopy(body.config)
+    config.id2label = dict(enumerate(("bad", "so-so", "good")))
+    config.label2id = {name: number for number, name in config.id2label.items()}
+    torch.manual_seed(5)
+    model = transformers.BertForSequenceClassification(config)
+    model.bert.load_state_dict(body.state_dict())
+    torch.nn.init.normal_(model.classifier.weight, std=0.5)
+    folder = tmp_path_factory.mktemp("classifier") / "three"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 #: When the checkpoints of the tiny training run were saved; as names sort, another order.
 STEPS = (0, 50, 100, 1000)
 

@@ -1,7 +1,6 @@
 """``--by-group`` from the command line: hostile names, refusals, merging, the terminal, a picture."""
 
 import csv
-import io
 import json
 
 import numpy as np
@@ -29,14 +28,10 @@ def rows(tmp_path):
     return write
 
 
-def read(out):
-    return list(csv.DictReader(io.StringIO(out)))
-
-
 def test_a_table_of_hostile_groups(invoke, rows):
     path = rows(NAMES * 6)
     code, out, error = invoke("entropy", "demo", "-d", path, "--by-group", "genre", "--layers", "0")
-    table = read(out)
+    table = list(csv.DictReader(out.splitlines()))
     assert code == 0
     heads = len({row["head"] for row in table})
     names = [row["group"] for row in table[::heads]]

@@ -1,7 +1,6 @@
 """``attnprobe dynamics``: steps as runs of their own, orders of heads, resuming, revisions, refusals."""
 
 import gc
-import io
 import json
 import shutil
 import weakref
@@ -64,10 +63,6 @@ def batches(monkeypatch):
     return count
 
 
-def frame(out):
-    return pandas.read_csv(io.StringIO(out), keep_default_na=False, na_values=[""])
-
-
 # The same numbers as a run of its own
 
 
@@ -98,32 +93,27 @@ def frame(out):
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_every_step_is_a_run_of_its_own(invoke, training, checkpoints, data, measure, words):
+def test_every_step_is_a_run_of_its_own(tabulate, training, checkpoints, data, measure, words):
     """Of all four steps for the measure that is the default, of two for the others."""
     steps, given = (STEPS[1::2], checkpoints[1::2]) if measure else (STEPS, [training / "checkpoint-*"])
-    code, out, error = invoke("dynamics", *given, "-d", data, *measure)
-    assert code == 0, error
-    table = frame(out)
+    table = tabulate("dynamics", *given, "-d", data, *measure)
     assert list(table)[:3] == ["model", "dataset", "step"]
     assert list(dict.fromkeys(table["step"])) == steps
     for step in steps:
-        code, out, _ = invoke(words[0], training / f"checkpoint-{step}", "-d", data, *words[1:])
-        assert code == 0
+        alone = tabulate(words[0], training / f"checkpoint-{step}", "-d", data, *words[1:])
         rows = table[table["step"] == step].drop(columns="step").reset_index(drop=True)
         rows = rows.rename(columns={"pruning_step": "step"})
-        pandas.testing.assert_frame_equal(rows, frame(out), check_exact=True)
+        pandas.testing.assert_frame_equal(rows, alone, check_exact=True)
     assert len(table.drop(columns=["model", "step"]).drop_duplicates()) > len(rows)  # training changes them
 
 
 # The order of heads
 
 
-def test_the_order_of_heads(invoke, training, data):
+def test_the_order_of_heads(tabulate, training, data):
     words = ["dynamics", training / "checkpoint-*", "-d", data, "--measure", "entropy"]
-    wide = frame(invoke(*words)[1]).pivot(index="step", columns=["layer", "head"], values="entropy")
-    code, out, error = invoke(*words, "--by", "step")
-    assert code == 0, error
-    table = frame(out).set_index("step")
+    wide = tabulate(*words).pivot(index="step", columns=["layer", "head"], values="entropy")
+    table = tabulate(*words, "--by", "step").set_index("step")
     assert list(table.index) == STEPS
     assert list(table)[:3] == ["model", "dataset", "measure"]
     assert table["model"].tolist() == [f"checkpoint-{step}" for step in STEPS]
@@ -210,7 +200,7 @@ def cache(training, use_cache, tmp_path):
     return tmp_path / "cache"
 
 
-def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
+def test_revisions(invoke, tabulate, refused, cache, checkpoints, data, tmp_path):
     hub = ["dynamics", "org/tiny", "-d", data, *MEASURE]
     path, before = tmp_path / "found.json", sorted(cache.rglob("*"))
     words = [*hub, "--revisions", "step10000,step1000, step2000"]
@@ -218,7 +208,7 @@ def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
     assert sorted(cache.rglob("*")) == before  # nothing of it was downloaded by this run
     record, alone = (
         json.loads(path.read_text()),
-        frame(invoke("dynamics", *checkpoints[:3], "-d", data, *MEASURE)[1]),
+        tabulate("dynamics", *checkpoints[:3], "-d", data, *MEASURE),
     )
     rows = pandas.DataFrame(record["rows"])
     assert list(dict.fromkeys(rows["step"])) == [1000, 2000, 10000]

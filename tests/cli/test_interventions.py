@@ -60,12 +60,6 @@ def labelled(tmp_path):
     return write
 
 
-def frame(out):
-    from io import StringIO
-
-    return pandas.read_csv(StringIO(out))
-
-
 # Columns
 
 
@@ -87,42 +81,24 @@ def test_ablate_columns(tables, name):
     np.testing.assert_allclose(table["score"] - table["baseline"], table["delta"], atol=1e-9)
 
 
-def test_correlate_columns(invoke, tables):
+def test_correlate_columns(tabulate, tables):
     words = ("--in-domain", tables / "importance-first.csv", "--out-domain", tables / "importance-second.csv")
-    table = frame(invoke("correlate", *words)[1])
+    table = tabulate("correlate", *words)
     assert list(table) == ["model", "dataset", "in_domain", "out_domain", *CORRELATION]
-    heads = frame(invoke("correlate", *words, "--by", "head")[1])
+    heads = tabulate("correlate", *words, "--by", "head")
     numbers = ["importance_in", "importance_out", "rank_in", "rank_out", "disagreement"]
     assert list(heads) == ["model", "dataset", "place", "layer", "head", *numbers]
     assert len(heads) == LAYERS * HEADS
 
 
-def test_prune_columns(invoke):
-    code, out, _ = invoke("prune", "demo", "-L", "6", "--random-orders", "2", "--step", "0.25")
-    table = frame(out)
-    assert code == 0
+def test_prune_columns(tabulate):
+    table = tabulate("prune", "demo", "-L", "6", "--random-orders", "2", "--step", "0.25")
     steps = ["step", "heads_removed", "share_removed"]
     assert list(table) == [
-        "model",
-        "dataset",
-        "criterion",
-        "seed",
-        *steps,
-        "metric",
-        "n",
-        "score",
-        "score_se",
-        "delta",
-        "delta_se",
-        "p",
-        "p_adjusted",
-        "bound",
-        "delta_random",
-        "delta_random_se",
-        "p_random",
-        "p_random_adjusted",
-        "rank_among_random",
-    ]
+        "model", "dataset", "criterion", "seed", *steps, "metric", "n", "score", "score_se", "delta",
+        "delta_se", "p", "p_adjusted", "bound", "delta_random", "delta_random_se", "p_random",
+        "p_random_adjusted", "rank_among_random",
+    ]  # fmt: skip
     assert table["criterion"].tolist() == ["gradient"] * 5 + ["random"] * 10
     assert table["seed"].tolist()[5:] == [42] * 5 + [43] * 5
     assert table["seed"][:5].isna().all()
@@ -144,14 +120,13 @@ def test_labels_that_the_model_lacks(invoke, refused, classifier, labelled):
     assert "labels" in refused("importance", classifier, "--objective", "classification", "-L", "3")
 
 
-def test_a_head_that_is_not_there(invoke, refused, labelled):
+def test_a_head_that_is_not_there(tabulate, refused, labelled):
     path = labelled([0, 1, 1, 0])
     words = ("importance", "demo", "-d", path, "--objective", "classification")
     assert "--force-head" in refused(*words)
-    code, out, error = invoke(*words, "--force-head")
-    assert code == 0
-    assert "made up" in error
-    assert set(frame(out)["objective"]) == {"classification"}
+    table = tabulate(*words, "--force-head")
+    assert "made up" in table.attrs["error"]
+    assert set(table["objective"]) == {"classification"}
     assert "no trained head" in refused("importance", "demo", "-d", path, "--label-column", "label")
 
 
@@ -222,10 +197,10 @@ def sorted_by(path, column, *, highest_first=False):
     ],
 )
 @pytest.mark.slow
-def test_curves_by_criterion(invoke, tables, classifier, reviews, loaded, by, table, column):
+def test_curves_by_criterion(tabulate, tables, classifier, reviews, loaded, by, table, column):
     """Rank on one half of the examples and score on the other: as if the others had never been there."""
     words = ("--by", by, "--metric", "loss", "--step", "0.25", "--random-orders", "0")
-    curve = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
+    curve = tabulate("prune", classifier, "-d", reviews / "all.tsv", *words)
     order = sorted_by(tables / f"{table}-first.csv", column, highest_first=False)
     wanted = [
         mean_loss(zeroed(loaded[0], order[:n]), loaded[1], reviews / "second.tsv") for n in (0, 3, 6, 9, 12)
@@ -234,7 +209,7 @@ def test_curves_by_criterion(invoke, tables, classifier, reviews, loaded, by, ta
     np.testing.assert_allclose(curve["score"], wanted, rtol=1e-5)
     assert np.ptp(wanted) > 0.01
     ranked = ("--rank-data", reviews / "first.tsv")
-    other = frame(invoke("prune", classifier, "-d", reviews / "second.tsv", *ranked, *words)[1])
+    other = tabulate("prune", classifier, "-d", reviews / "second.tsv", *ranked, *words)
     np.testing.assert_allclose(other["score"], wanted, rtol=1e-5)
 
 
@@ -245,7 +220,7 @@ def test_a_margin_says_which_heads_to_save(invoke, tables, classifier, reviews, 
     code, out, error = invoke(*words, "--metric", "accuracy", "--margin", "1e-9")
     assert code == 2
     assert "nothing is written" in error
-    assert frame(out)["heads_removed"].tolist() == [0, 1, 3, 12]
+    assert [line.split(",")[5] for line in out.splitlines()[1:]] == ["0", "1", "3", "12"]
     assert not (tmp_path / "less").exists()
     code, out, error = invoke(*words, "--metric", "accuracy", "--margin", "1")
     assert code == 0

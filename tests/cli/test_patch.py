@@ -1,8 +1,5 @@
 """patch from the command line and from Python: files, formats, options, what is said, and what is refused."""
 
-import csv
-import io
-
 import numpy as np
 import pandas
 import pytest
@@ -17,10 +14,6 @@ PAIRS = [
      "answer": "was", "other": "were"}
     for boy, boys in SUBJECTS for where in ("there", "in the garden")
 ]  # fmt: skip
-
-
-def rows(text):
-    return list(csv.DictReader(io.StringIO(text)))
 
 
 @pytest.fixture
@@ -70,14 +63,11 @@ def test_positions(invoke, data, tmp_path):
     assert counts[-1] == 2  # of the longer sentences alone
 
 
-def test_what_ships_with_attnprobe(invoke):
-    code, out, error = invoke("patch", "demo")
-    assert code == 0
-    assert {row["dataset"] for row in rows(out)} == {"embedded"}
-    assert {row["n"] for row in rows(out)} == {"36"}
-    assert "m is the logit of the answer" in error
-    code, _, error = invoke("patch", "demo", "--label-column", "answer")
-    assert (code, "leave out --label-column" in error) == (2, True)
+def test_what_ships_with_attnprobe(refused, tabulate):
+    table = tabulate("patch", "demo")
+    assert (set(table["dataset"]), set(table["n"])) == ({"embedded"}, {36})
+    assert "m is the logit of the answer" in table.attrs["error"]
+    assert "leave out --label-column" in refused("patch", "demo", "--label-column", "answer")
 
 
 @pytest.mark.parametrize(
