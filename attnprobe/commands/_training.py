@@ -71,8 +71,7 @@ class HeadCallback(StepCallback):
                 raise UsageError(f"{name} has no meaning in a training run; leave it out.")
         self._options = {"statistics": statistics, **options}
         census.command.complete(self._options)  # type: ignore[attr-defined]
-        if isinstance(texts, str):
-            check_standard_input(texts)
+        check_standard_input(texts)
         super().__init__(every, tokenizer, trainer)
         self._texts = replay(texts)
         self._output = None if output is None else check_file(Path(output), overwrite=True)

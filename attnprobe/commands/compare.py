@@ -150,8 +150,7 @@ def compare(
     pair = _name_pair(model, revisions, options["revision"])
     if tokenizers is not None and len(tokenizers) != 2:
         raise UsageError(f"There are 2 models, but {len(tokenizers)} tokenizers.")
-    if isinstance(texts, str):
-        check_standard_input(texts)
+    check_standard_input(texts)
     layers = parse_layers(options["layers"])
     within: Any = {"outputs": "model", "outputs-layer": "layer"}.get(match or "", match)
     models, known = [one for one, _ in pair], tokenizers or [None, None]
@@ -303,7 +302,7 @@ def dynamics(
         raise UsageError("--by step is about an order of heads, and pruning curves have none; leave it out.")
     models = [model] if isinstance(model, str | Path) else model
     run = list_run(models, parse_revisions(revisions, options["revision"]), steps)
-    check_standard_input(texts if isinstance(texts, str) else None)
+    check_standard_input(texts)
     texts, labels = replay(texts), replay(labels)
     given: dict[str, Any] = {"method": method, "prune_by": prune_by, "prune_step": prune_step}
     given |= {"random_orders": random_orders, **options}

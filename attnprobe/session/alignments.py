@@ -8,7 +8,7 @@ from typing import Any
 from attnprobe.corpus.source import EMBEDDED, STDIN, GivenTexts, OpenSource
 from attnprobe.errors import UsageError
 from attnprobe.files import hash_file
-from attnprobe.session.texts import check_standard_input, open_texts
+from attnprobe.session.texts import check_standard_input, list_files, open_texts
 
 
 def open_aligned(
@@ -39,7 +39,7 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
     from attnprobe.corpus.rows import TABLES
     from attnprobe.corpus.streams import strip_packing
 
-    files = list(texts) if isinstance(texts, list | tuple) else [texts]
+    files = list_files(texts)
     if files and all(isinstance(one, str | Path) for one in files) and not isinstance(targets, list | tuple):
         texts, *more = files
         if more:

@@ -82,10 +82,17 @@ def open_texts(
     return opened if name is None else replace(opened, name=name)
 
 
+def list_files(texts: Any) -> list[Any]:
+    """List files that are named alone or in a list."""
+    return list(texts) if isinstance(texts, list | tuple) else [texts]
+
+
 def check_standard_input(*texts: Any) -> None:
-    """Refuse standard input that is named more than once, or that several processes would share."""
-    named = [name for one in texts for name in (one if isinstance(one, list | tuple) else [one])]
-    piped = sum(isinstance(name, str) and name == STDIN for name in named)
+    """Refuse standard input that is named more than once, or that several processes would share.
+
+    A list holds texts, and names nothing; of several files, give each.
+    """
+    piped = sum(isinstance(name, str) and name == STDIN for name in texts)
     if piped > 1:
         raise UsageError("Standard input can be read once only; name a file in the other places.")
     if piped and Ranks.detect().size > 1:
@@ -102,9 +109,9 @@ def open_gold(texts: Any, kind: str, options: Mapping[str, Any]) -> OpenSource:
     from attnprobe.corpus.open import join_sources
 
     texts = EMBEDDED if texts is None else texts
-    files = texts if isinstance(texts, list | tuple) and texts else [texts]
+    files = list_files(texts) or [texts]
     if all(isinstance(one, str | Path | Source) for one in files):
-        check_standard_input(files)
+        check_standard_input(*files)
         group = options.get("by_group") if len(files) > 1 else None
         if group == FILE:
             options = {**options, "by_group": None}
