@@ -45,11 +45,13 @@ from tokenizers import (
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
 import attnprobe
+from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.model import load
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.task_heads import Weights
 from attnprobe.run.progress import SilentProgress
+from attnprobe.survey.recorder import Recorder
 
 pytest_plugins = ["chromium", "tables_to_write"]
 
@@ -469,6 +471,31 @@ def classifier(tmp_path_factory):
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Count the batches that are measured or answered, and stop after some of them."""
+    count = {"batches": 0, "stop": None}
+    measure, answer = Recorder.begin, Classification.answer
+
+    def passed():
+        if count["batches"] == count["stop"]:
+            raise KeyboardInterrupt
+        count["batches"] += 1
+
+    def begin(recorder, tokens, **how):
+        passed()
+        measure(recorder, tokens, **how)
+
+    def answered(objective, batch, untouched=None):
+        if untouched is None:
+            passed()
+        return answer(objective, batch, untouched)
+
+    monkeypatch.setattr(Recorder, "begin", begin)
+    monkeypatch.setattr(Classification, "answer", answered)
+    return count
 
 
 #: When the checkpoints of the tiny training run were saved; as names sort, another order.

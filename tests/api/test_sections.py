@@ -8,8 +8,6 @@ import pytest
 import attnprobe
 from attnprobe.commands import _sections
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.survey import recorder
 
 TEXTS = [
     "the river bank was slow .",
@@ -28,31 +26,6 @@ KEPT = ["census.csv", "census.csv.json", "measured.json", "profile.csv", "profil
 
 class Stop(BaseException):
     """Ends a run on the spot: nobody catches it."""
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    """Count batches that are measured, sentences left out, and stop after some."""
-    count = {"batches": 0, "stop": None, "error": KeyboardInterrupt}
-    begin, answer = recorder.Recorder.begin, Classification.answer
-
-    def passed():
-        if count["batches"] == count["stop"]:
-            raise count["error"]
-        count["batches"] += 1
-
-    def begun(self, batch, **how):
-        passed()
-        begin(self, batch, **how)
-
-    def answered(self, batch, untouched=None):
-        if untouched is None:
-            passed()
-        return answer(self, batch, untouched)
-
-    monkeypatch.setattr(recorder.Recorder, "begin", begun)
-    monkeypatch.setattr(Classification, "answer", answered)
-    return count
 
 
 @pytest.fixture

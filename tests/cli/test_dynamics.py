@@ -11,7 +11,6 @@ from scipy.stats import kendalltau, spearmanr
 
 import attnprobe
 from attnprobe.model import load
-from attnprobe.survey import recorder
 
 pytestmark = pytest.mark.slow
 
@@ -45,22 +44,6 @@ def own_run(training, tmp_path):
     """Copy the training run, so that a test may change it."""
     shutil.copytree(training, tmp_path / "own")
     return tmp_path / "own"
-
-
-@pytest.fixture
-def batches(monkeypatch):
-    """Count the batches that are measured, and stop before one of them."""
-    count = {"done": 0, "stop": None}
-    begin = recorder.Recorder.begin
-
-    def counted(self, tokens, **how):
-        if count["done"] == count["stop"]:
-            raise KeyboardInterrupt
-        count["done"] += 1
-        begin(self, tokens, **how)
-
-    monkeypatch.setattr(recorder.Recorder, "begin", counted)
-    return count
 
 
 # The same numbers as a run of its own
@@ -162,24 +145,24 @@ def test_each_model_is_freed_before_the_next(checkpoints, monkeypatch):
 MEASURE = ["--measure", "entropy", "--batch-tokens", "8", "--threads", "1"]
 
 
-def test_stopped_and_resumed_bit_for_bit(invoke, checkpoints, data, batches, tmp_path):
+def test_stopped_and_resumed_bit_for_bit(invoke, checkpoints, data, passes, tmp_path):
     words, state = ["dynamics", *checkpoints, "-d", data, *MEASURE], tmp_path / "state"
     _, expected, _ = invoke(*words)
-    total, batches["done"] = batches["done"], 0
+    total, passes["batches"] = passes["batches"], 0
     for stop in (3, total // 2, total // 3):
-        batches |= {"done": 0, "stop": stop}
+        passes |= {"batches": 0, "stop": stop}
         code, out, error = invoke(*words, "--resume", state)
         assert (code, out) == (130, "")
         assert error.endswith("stopped; give the same command again to go on.\n")
-    batches |= {"done": 0, "stop": None}
+    passes |= {"batches": 0, "stop": None}
     code, out, error = invoke(*words, "--resume", state)
     assert (code, out) == (0, expected)
-    assert batches["done"] == total - 3 - total // 2 - total // 3
+    assert passes["batches"] == total - 3 - total // 2 - total // 3
     assert f"going on from {state}.step50" in error
     assert sorted(path.name for path in tmp_path.glob("state*")) == sorted(f"state.step{n}" for n in STEPS)
-    batches["done"] = 0
+    passes["batches"] = 0
     code, out, _ = invoke(*words, "--resume", state, "--by", "head")
-    assert (code, out, batches["done"]) == (0, expected, 0)
+    assert (code, out, passes["batches"]) == (0, expected, 0)
 
 
 # Revisions

@@ -12,8 +12,6 @@ import pytest
 import torch
 
 from attnprobe import files
-from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.survey import recorder
 
 pytestmark = pytest.mark.slow  # runs are stopped and go on
 
@@ -43,31 +41,6 @@ def lines(tmp_path):
         return path
 
     return write
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    """Count the batches that are measured or answered, and stop after some of them."""
-    count = {"batches": 0, "stop": None, "error": KeyboardInterrupt}
-    forward, answer = recorder.Recorder.begin, Classification.answer
-
-    def passed():
-        if count["batches"] == count["stop"]:
-            raise count["error"]
-        count["batches"] += 1
-
-    def begin(recorder, tokens, **how):
-        passed()
-        forward(recorder, tokens, **how)
-
-    def answered(objective, batch, untouched=None):
-        if untouched is None:
-            passed()
-        return answer(objective, batch, untouched)
-
-    monkeypatch.setattr(recorder.Recorder, "begin", begin)
-    monkeypatch.setattr(Classification, "answer", answered)
-    return count
 
 
 # The same table, however often it was stopped
