@@ -1,11 +1,11 @@
-"""Turn reactions with atom maps into gold links, so that heads can be asked which of them follow atoms.
+"""Turn reactions with atom maps into gold links, to find the heads that follow atoms.
 
     python examples/atom_maps.py OUTPUT.jsonl [REACTIONS]
     attnprobe links MODEL -d OUTPUT.jsonl
 
-REACTIONS holds a reaction SMILES a line, such as ``[CH3:1][OH:2]>>[CH3:1][Cl:3]``; without it, some textbook
-reactions are written. Each atom of the product is linked with the atom of the reactants that has its number,
-and may choose among all atoms of the reactants. The numbers are taken out, and blanks stand between symbols.
+REACTIONS has a reaction SMILES a line, such as ``[CH3:1][OH:2]>>[CH3:1][Cl:3]``; without it, some textbook
+reactions are written. Each atom of the product is linked to the atom of the reactants with its number; the
+candidates are all atoms of the reactants. Numbers are removed, and symbols separated by blanks.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""Compare orders in which heads may go: what does each cost, with 60 % of the heads off?
+"""Compare pruning orders: what does each cost, with 60 % of the heads off?
 
     python examples/compare_orders.py [TASK ...]
 
-teaches the encoder that ships with attnprobe three tasks: is a sentence told or reported (``genre``), does it
-hold a comma (``comma``), how many words has it (``words``). The fourth, filling in hidden tokens
-(``masked-lm``), it knows. Half of the sentences teach; a quarter orders the heads, and a quarter is scored.
+trains the encoder that ships with attnprobe on three tasks: is a sentence from a story or a report
+(``genre``), does it contain a comma (``comma``), how many words does it have (``words``). The fourth task is
+masked language modelling (``masked-lm``). Half of the sentences train, a quarter ranks, a quarter is scored.
 It prints the loss with 60 % of the heads off less that of the whole model, with its standard error over
 examples; for random orders the mean of 19 and their standard deviation.
 """

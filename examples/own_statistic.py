@@ -1,9 +1,9 @@
-"""A statistic of one's own: how much of a head's attention goes to the keys that it prefers at all.
+"""A statistic of your own: how much of a head's attention goes to the keys that it prefers at all.
 
     python examples/own_statistic.py MODEL FILE
 
 prints the heads that have the highest values, with their standard errors. The statistic needs the scores
-before the softmax, and says so; nobody else pays for them.
+before the softmax, and declares this, so that they are computed.
 """
 
 import sys

@@ -10,7 +10,7 @@
 #     sbatch examples/slurm_array.sh demo corpus.txt census 4      # four tasks, four parts
 #     attnprobe merge census/part*.csv -o census/whole.csv        # when all are done
 #
-# A task that is killed goes on where it was when Slurm starts it again (--resume). If merge says that parts are
+# A killed task continues where it was when Slurm starts it again (--resume). If merge says that parts are
 # missing, run these again, such as 3 and 17 to 20 of 100, with the same number of parts:
 #
 #     sbatch --array=3,17-20 examples/slurm_array.sh demo corpus.txt census 100

@@ -1,11 +1,10 @@
-"""Train a small classifier that anybody can have: is a sentence told, or reported?
+"""Train a small classifier: is a sentence from a story, or from a report?
 
     python examples/train_classifier.py
     attnprobe importance genre -d genre.csv
 
-takes the encoder and the sentences that ship with attnprobe, needs no download, and is done in half a
-minute. Half of the sentences (passages of stories, and lines of reports and manuals) teach the classifier
-which is which. It writes
+takes the encoder and the sentences that ship with attnprobe, needs no download, and runs for half a minute.
+Half of the sentences (passages of stories, and lines of reports and manuals) are training data. It writes
 
 - ``genre/``: the checkpoint, an ordinary one of transformers with its tokenizer,
 - ``genre.csv``: the other half of the sentences, with columns ``text`` and ``label``.

@@ -1,11 +1,11 @@
-"""Turn sentences of WinoBias into gold links, so that heads can be asked whom a pronoun stands for.
+"""Turn sentences of WinoBias into gold links, to find the heads that resolve pronouns.
 
     python examples/winobias.py OUTPUT.jsonl [SENTENCES ...]
     attnprobe links MODEL -d OUTPUT.jsonl
 
 SENTENCES are files such as ``pro_stereotyped_type1.txt.dev``; without them, two sentences are written. The
-pronoun in brackets is linked with the occupation in brackets, and may choose among the occupations of its
-sentence: those that stand in brackets anywhere in the file. An occupation stands for its last word. Links are
+pronoun in brackets is linked to the occupation in brackets; the candidates are the occupations of its
+sentence: those in brackets anywhere in the file. An occupation is represented by its last word. Links are
 labelled pro-stereotypical or anti-stereotypical by the name of the file. Zhao et al. (2018), Gender bias in
 coreference resolution.
 """

@@ -141,6 +141,7 @@ def _weigh(p, spans, first, size, weight):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _precedes(weight, a, b, other, c, d):  # noqa: ANN001, ANN202
+    """Tell whether edge (a, b) of some weight comes before edge (c, d) of another."""
     if weight != other:
         return weight > other
     low, lower = min(a, b), min(c, d)
@@ -175,6 +176,7 @@ def _grow(weight, first, size, starts, ends, best, joint, joined):  # noqa: ANN0
 
 @numba.njit(nogil=True, cache=True)
 def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
+    """Find the node whose arc into another is the heaviest; the earlier of a tie."""
     best, source = -np.inf, -1
     for other in alive[:slots]:
         if other != current and enter[current, other] > best:
@@ -184,6 +186,7 @@ def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
+    """Give the member of each circle that is entered from outside that head; the outermost circle first."""
     for circle in range(nodes - 1, size - 1, -1):
         inside = chosen[circle] // size
         while within[inside] != circle:
@@ -193,6 +196,7 @@ def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN001, ANN202
+    """Put a circle in the place of its first node, with the heaviest arcs into and out of it; count nodes."""
     kept = 0
     for place in range(slots):
         other = alive[place]
@@ -213,6 +217,7 @@ def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN00
 
 @numba.njit(nogil=True, cache=True)
 def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
+    """Fill head[v] with the heads of the heaviest tree in which all words descend from the root."""
     slot, node, state, alive = room[0], room[1], room[2], room[3]
     path, within, chosen = room[4], room[5], room[6]
     for v in range(size):

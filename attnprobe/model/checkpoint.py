@@ -204,19 +204,19 @@ def strip_head(model: PreTrainedModel) -> PreTrainedModel:
     return base if list_modalities(type(base)) else model
 
 
-def resolve_window(requested: int | None, checkpoint: Checkpoint) -> int:
-    """Find the length of windows: the requested one, or the longest that the model embeds or takes."""
+def resolve_max_length(max_length: int | None, checkpoint: Checkpoint) -> int:
+    """Find the most tokens of a sequence: those asked for, or the longest that the model embeds or takes."""
     longest = checkpoint.longest
-    if requested is not None and longest is not None and requested > longest:
+    if max_length is not None and longest is not None and max_length > longest:
         raise UsageError(
-            f"--max-length {requested} is more than the {longest} tokens that {checkpoint.name} takes."
+            f"--max-length {max_length} is more than the {longest} tokens that {checkpoint.name} takes."
         )
-    return requested or checkpoint.embedded_length or longest or WITHOUT_LIMIT
+    return max_length or checkpoint.embedded_length or longest or WITHOUT_LIMIT
 
 
-def is_cut_short(requested: int | None, checkpoint: Checkpoint) -> bool:
+def is_cut_short(max_length: int | None, checkpoint: Checkpoint) -> bool:
     """Tell whether texts are cut after their first window, as embedding models do by default."""
-    return requested is None and checkpoint.embedded_length is not None
+    return max_length is None and checkpoint.embedded_length is not None
 
 
 def find_tower(model: PreTrainedModel, modality: str) -> str:

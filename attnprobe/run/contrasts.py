@@ -45,26 +45,26 @@ class ContrastCorpus(Corpus):
     targets: Sequence[list[int]] = ()
 
     def describe(self, checkpoint: Checkpoint) -> Iterator[str]:
-        return describe_counts(self.counts, self.window)
+        return describe_counts(self.counts, self.max_length)
 
 
-def describe_counts(counts: Mapping[str, int], window: int) -> Iterator[str]:
+def describe_counts(counts: Mapping[str, int], max_length: int) -> Iterator[str]:
     """Tell how many pairs were left out, a sentence for each reason."""
     for name, why in _WHY.items():
         if counts[name]:
-            yield f"{counts[name]:,} of {counts['pairs']:,} pairs left out: {why.format(window)}."
+            yield f"{counts[name]:,} of {counts['pairs']:,} pairs left out: {why.format(max_length)}."
 
 
 def read_contrasts(reader: TokenReader, documents: Iterable[Document], reads: Reads) -> ContrastCorpus:
     checkpoint = reader.checkpoint
-    pairs = ContrastReader(checkpoint, reads, reader.window)
+    pairs = ContrastReader(checkpoint, reads, reader.max_length)
     clean, corrupted, beside = (reader.open_store() for _ in range(3))
     sequences = pairs.read(reader.count(documents))
     while chunk := list(islice(sequences, CHUNK_DOCUMENTS)):
         clean.extend(reader.check(both[0] for both in chunk))
         corrupted.extend(reader.check(both[1] for both in chunk))
     if not len(clean):
-        raise DataError(f"No pair can be used: {' '.join(describe_counts(pairs.counts, reader.window))}")
+        raise DataError(f"No pair can be used: {' '.join(describe_counts(pairs.counts, reader.max_length))}")
     source, targets = reader.describe(clean, pairs.frame), None
     if reads == "target":
         beside.extend(TokenSequence(checkpoint.shift_right(target)) for target in pairs.targets)
@@ -78,19 +78,19 @@ def read_contrasts(reader: TokenReader, documents: Iterable[Document], reads: Re
     )
     reading = Reading(documents=pairs.counts["pairs"])
     known = {"counts": pairs.counts, "targets": pairs.targets, "readouts": pairs.readouts}
-    return ContrastCorpus(batches, reading, reader.window, **known)
+    return ContrastCorpus(batches, reading, reader.max_length, **known)
 
 
 class ContrastReader:
     """Tokenises pairs, finds where their answers are read off, and counts the pairs that are left out."""
 
-    def __init__(self, checkpoint: Checkpoint, reads: Reads, window: int) -> None:
+    def __init__(self, checkpoint: Checkpoint, reads: Reads, max_length: int) -> None:
         self.counts = dict.fromkeys(("pairs", *_WHY), 0)
         self.readouts: list[Readout] = []
         self.targets: list[list[int]] = []
-        self._checkpoint, self._reads, self._window = checkpoint, reads, window
+        self._checkpoint, self._reads, self._max_length = checkpoint, reads, max_length
         self._tokenizer: Any = checkpoint.tokenizer
-        self._texts = SequenceReader(self._tokenizer, window)
+        self._texts = SequenceReader(self._tokenizer, max_length)
         self.frame = self._texts.frame
         self._mask: Any = getattr(self._tokenizer, "mask_token", None)
         if reads == "mask" and self._mask is None:
@@ -129,7 +129,7 @@ class ContrastReader:
             return "incomplete"
         if len(clean) != len(corrupted):
             return "unequal"
-        return "long" if len(clean) + len(self.frame) > self._window else None
+        return "long" if len(clean) + len(self.frame) > self._max_length else None
 
     def _mark(self, text: str) -> str:
         """Write masks as the tokenizer does; where the next token is read off, cut the text at the mask."""

@@ -17,13 +17,13 @@ from attnprobe.corpus.tokenizer import Frame, Rarity, TokenKinds, rank_types, re
 from attnprobe.corpus.tokens import Reading, TokenSequence
 from attnprobe.errors import ModelError
 from attnprobe.model.check.architecture import Architecture
-from attnprobe.model.checkpoint import Checkpoint, resolve_window
+from attnprobe.model.checkpoint import Checkpoint, resolve_max_length
 from attnprobe.run.options import CorpusOptions, record_versions
 from attnprobe.run.passes import Workers
 from attnprobe.run.process_group import Ranks
 from attnprobe.table.builder import Labels
 from attnprobe.table.cells import clean
-from attnprobe.table.reading import describe_table
+from attnprobe.table.reading import identify_table
 
 Item = TypeVar("Item")
 
@@ -34,11 +34,11 @@ BATCH_TOKENS_ACCELERATOR = 32_768
 
 @dataclass(frozen=True)
 class Corpus:
-    """A tokenised corpus, ready for passes; ``window`` is the most tokens that a sequence may have."""
+    """A tokenised corpus, ready for passes; ``max_length`` is the most tokens that a sequence may have."""
 
     batches: BatchReader
     reading: Reading
-    window: int
+    max_length: int
     rarity: Rarity | None = None
     workers: Workers = field(default_factory=Workers)
 
@@ -64,9 +64,11 @@ class Corpus:
 
     def describe(self, checkpoint: Checkpoint) -> Iterator[str]:
         """Tell what was cut, skipped or left out, and which prompts were added."""
-        yield from _describe_reading(self.reading, self.window, media=isinstance(self.batches, MediaBatches))
+        yield from _describe_reading(
+            self.reading, self.max_length, media=isinstance(self.batches, MediaBatches)
+        )
         # Prompts stand before texts as in ``encode`` of sentence-transformers.
-        embedding, cut = checkpoint.embedding, f"texts are cut after {self.window} tokens."
+        embedding, cut = checkpoint.embedding, f"texts are cut after {self.max_length} tokens."
         if embedding is None:
             return
         if any(isinstance(label, Uses) and label.name for label in self.batches.labels.values()):
@@ -81,8 +83,8 @@ class Corpus:
             yield f"The prompt {name} ({shorten(repr(prompt))}) stands before each text, and {cut}"
 
 
-def _describe_reading(reading: Reading, window: int, *, media: bool) -> Iterator[str]:
-    noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{window} tokens")
+def _describe_reading(reading: Reading, max_length: int, *, media: bool) -> Iterator[str]:
+    noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{max_length} tokens")
     were, links, spelled = (noun, "was", "were"), _count(reading.links, "link"), clean(reading.spelled_token)
     sentences = {
         f"{_count(reading.cut, *were)} longer than {limit} and cut into {reading.windows} windows, each a "
@@ -146,9 +148,9 @@ class TokenReader:
         return {"budget": self.options.batch_tokens or usual, "cells": self.cells}
 
     @cached_property
-    def window(self) -> int:
+    def max_length(self) -> int:
         """The most tokens of a sequence of text."""
-        return resolve_window(self.options.max_length, self.checkpoint)
+        return resolve_max_length(self.options.max_length, self.checkpoint)
 
     def open_store(self) -> SequenceStore:
         return self.stores.enter_context(SequenceStore(self._vocabulary))
@@ -201,7 +203,7 @@ def record_provenance(
     path = options.frequencies
     named = {} if path is None else {"frequencies": str(path)}
     remarks = {"remarks": list(checkpoint.remarks)} if checkpoint.remarks else {}
-    chosen = {"max_length": corpus.window, "batch_tokens": options.batch_tokens or "auto"}
+    chosen = {"max_length": corpus.max_length, "batch_tokens": options.batch_tokens or "auto"}
     return {
         "model": {"name": checkpoint.name, **checkpoint.origin, **remarks},
         "architecture": asdict(architecture),
@@ -220,6 +222,6 @@ def record_provenance(
         "threads": torch.get_num_threads(),
         "workers": corpus.workers.number,
         "processes": Ranks.detect().size,
-        **({} if path is None else {"frequencies": describe_table(path)}),
+        **({} if path is None else {"frequencies": identify_table(path)}),
         **record_versions(),
     }

@@ -135,7 +135,7 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
 
     A text that is too long loses its end; it can't be cut into windows, which would see no image.
     """
-    checkpoint, window = reader.checkpoint, reader.window
+    checkpoint, max_length = reader.checkpoint, reader.max_length
     processor, reading, options = checkpoint.processor, Reading(), reader.options
     assert isinstance(processor, SeeingProcessor)
     store, spool = reader.open_store(), reader.stores.enter_context(Spool("What the images take"))
@@ -155,13 +155,13 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
             whole = inputs["input_ids"][0]
             if not bool(processor.is_image(whole).any()):
                 raise DataError(f"{picture} gives no token of an image in its text; leave it out.")
-            if len(whole) > window and bool(processor.is_image(whole)[window - 1 :].any()):
+            if len(whole) > max_length and bool(processor.is_image(whole)[max_length - 1 :].any()):
                 raise DataError(
-                    f"{picture} gives more than the {window} tokens of a sequence, with no room for its "
+                    f"{picture} gives more than the {max_length} tokens of a sequence, with no room for its "
                     "text; give a larger --max-length, or smaller images."
                 )
-            reading.truncated += len(whole) > window
-            inputs = processor.cut(inputs, window)
+            reading.truncated += len(whole) > max_length
+            inputs = processor.cut(inputs, max_length)
             name = document.digest
             number = len(pairs) if document.part_of is None else numbers.setdefault(name, len(pairs))
             if picture.path is None:  # its bytes go to disk
@@ -192,4 +192,4 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
 
     keys = [number_values(shapes)]
     batches = Batches(side, prepare=prepare, keys=keys, content=digests, **reader.limits)
-    return Corpus(batches, reading, window, side.rarity)
+    return Corpus(batches, reading, max_length, side.rarity)

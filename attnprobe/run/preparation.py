@@ -68,10 +68,10 @@ def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedToke
     checkpoint, options = reader.checkpoint, reader.options
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
     prompts = {"": ""} if isinstance(documents, RepeatedTokens) else checkpoint.prompts
-    source = SequenceReader(checkpoint.tokenizer, reader.window, truncate=truncate, prompts=prompts)
-    window, fresh = source.max_length, None
+    source = SequenceReader(checkpoint.tokenizer, reader.max_length, truncate=truncate, prompts=prompts)
+    max_length, fresh = source.max_length, None
     if isinstance(documents, RepeatedTokens):
-        window, fresh = documents.tokens(source.frame), list_ordinary_tokens(checkpoint)
+        max_length, fresh = documents.tokens(source.frame), list_ordinary_tokens(checkpoint)
         sequences = reader.check(reader.count(documents.draw(checkpoint, source.frame)))
     else:
         sequences = reader.check(source.read(reader.count(documents)))
@@ -89,7 +89,7 @@ def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedToke
     if beside is not None:
         targets = reader.describe_targets(beside, None if labelled else side)
     batches = Batches(side, targets=targets, fresh=fresh, **reader.limits)
-    return Corpus(batches, source.reading, window, side.rarity)
+    return Corpus(batches, source.reading, max_length, side.rarity)
 
 
 def examine_part(

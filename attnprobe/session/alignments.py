@@ -63,8 +63,6 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
         source = OpenSource(read_joined(path), path.name, _describe_file(path))
     else:
         source = open_texts(texts, options, targets)
-        if source.kind != "text":
-            raise UsageError(f"{source.name} holds {source.kind}; alignments are between words of text.")
     return source if options["name"] is None else replace(source, name=options["name"])
 
 

@@ -279,12 +279,12 @@ def add_up_places(block: AttentionBlock) -> Tensor:
     if layout.grid is not None:
         return _add_up_steps(block)
     asks, sees = layout.queries.asking[:, block.span], layout.once(find_sight)[:, block.span]
-    reach, marks = REACH if layout.comparable else -1, layout.once(mark_keys)
+    reach, marks = REACH if layout.comparable else -1, layout.once(mark_kinds)
     places = add_up_offsets(block.probabilities, marks, asks, sees, block.offset, reach)
     return places if layout.comparable else torch.nn.functional.pad(places, (0, 0, 0, 2 * REACH + 3))
 
 
-def mark_keys(layout: Layout) -> Tensor:
+def mark_kinds(layout: Layout) -> Tensor:
     """Mark the keys of a text that count, (batch, 3, key): ordinary ones, the first, other special ones."""
     import torch
 

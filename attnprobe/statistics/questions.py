@@ -21,6 +21,7 @@ from attnprobe.statistics.rules import (
     choose_by_rules,
     list_labels,
 )
+from attnprobe.sums.documents import splitmix64
 from attnprobe.sums.links import FAR, Key
 
 if TYPE_CHECKING:
@@ -177,44 +178,34 @@ def _ask_links(
     offered: dict[tuple[TokenSpan, ...], tuple[Words, int]] = {(): (answering, first)}
     rows: dict[tuple[TokenSpan, tuple[TokenSpan, ...], str], int] = {}
     for_rules: list[RuleQuestion] = []
-    every = [(link, *way) for link in annotation.links for way in task.directions(link)]
-    for link, direction, forward in every:
-        asker, *answers = (link.source, link.target, *link.also) if forward else (link.target, link.source)
+    directed = [(link, *direction) for link in annotation.links for direction in task.directions(link)]
+    for link, direction, forward in directed:
+        asker, *spans = (link.source, link.target, *link.also) if forward else (link.target, link.source)
         if link.candidates not in offered:
             words = Words(link.candidates)
             offered[link.candidates] = words, builder.offer(words.ends)
         words, begin = offered[link.candidates]
         place = _find_asker(annotation, asking, answering, asker)
-        among_words = NONE if crossed and not annotation.same else place
-        itself, chance, candidates = among_words, 0.0, list[int]()
+        among_words = itself = NONE if crossed and not annotation.same else place
         if link.candidates:
             itself = NONE if crossed or (asker.start, asker.stop) not in words.ends else words.within(asker)
         sight = asker.stop - positions[0][1] if layout.causal else _ANYWHERE
-        others = [
-            (span, ends)
-            for span in answers
-            if (ends := words.within(span)) != NONE and not (itself[0] <= ends[0] and ends[1] <= itself[1])
-        ]
-        right = [(span, ends) for span, ends in others if words.ends[ends[1] - 1][1] <= sight]
-        if link.candidates:
-            seen = [number for number, (_, stop) in enumerate(words.ends) if stop <= sight]
-            candidates = [number for number in seen if not itself[0] <= number < itself[1]]
-            wrong = set(candidates).difference(*(range(*ends) for _, ends in right))
-            chance = 1 - len(wrong) / max(1, len(candidates))
-        if not right or chance == 1:
-            builder.left_out[0 if not others else 1 if not right else 2] += 1
+        named = _list_open(words, itself, sight) if link.candidates else None
+        right, chance, missing = _find_right(words, spans, itself, sight, named)
+        if missing is not None:
+            builder.left_out[missing] += 1
             continue
         by_words = right if words is answering else [(span, answering.within(span)) for span, _ in right]
-        places = [(answering.within(TokenSpan(*words.ends[one])), one) for one in reversed(candidates)]
+        places = [(answering.within(TokenSpan(*words.ends[one])), one) for one in reversed(named or ())]
         guesses = [(name, words.within(span)) for name, span in link.guesses]
-        open_ = candidates if link.candidates else range(len(words.ends))
+        open_ = range(len(words.ends)) if named is None else named
         rule_question = RuleQuestion(
             place,
             among_words,
             answering.text_of(by_words[0][1][0]),
             sight,
             first,
-            {at[0]: begin + one for at, one in places if at != NONE} if link.candidates else None,
+            None if named is None else {at[0]: begin + one for at, one in places if at != NONE},
             [(name, begin + ends[0]) for name, ends in guesses if ends != NONE and ends[0] in open_],
         )
         far = _are_far(annotation, asker, place, by_words)
@@ -227,12 +218,40 @@ def _ask_links(
                 builder.rows.append((sequence, asker.start - before, asker.stop - before, *ends))
             way = (direction, position) if position else (direction,)
             keys = [(label, *way, *end) for label in list_labels(link) for end in ends_of_keys]
-            spans = [(start + begin, stop + begin) for _, (start, stop) in right]
-            builder.ask(sequence, row, spans, keys, chance)
+            numbers = [(start + begin, stop + begin) for _, (start, stop) in right]
+            builder.ask(sequence, row, numbers, keys, chance)
             for_rules.append(rule_question)
     home = answering if annotation.same else asking
     ahead = not (layout.causal or layout.shifted)
     builder.choices.append(choose_by_rules(task, home, answering, for_rules, ahead=ahead))
+
+
+def _list_open(words: Words, itself: Ends, sight: int) -> list[int]:
+    """List the words within the sight of who asks, but those that are the asker itself."""
+    seen = [number for number, (_, stop) in enumerate(words.ends) if stop <= sight]
+    return [number for number in seen if not itself[0] <= number < itself[1]]
+
+
+def _find_right(
+    words: Words, spans: Sequence[TokenSpan], itself: Ends, sight: int, named: Sequence[int] | None
+) -> tuple[list[tuple[TokenSpan, Ends]], float, int | None]:
+    """Find which spans are right answers in sight, with their words.
+
+    Beside these are the share of ``named`` candidates that are right, and, if there is nothing to ask, the
+    place of the reason in ``Questions.left_out``.
+    """
+    others = [
+        (span, ends)
+        for span in spans
+        if (ends := words.within(span)) != NONE and not (itself[0] <= ends[0] and ends[1] <= itself[1])
+    ]
+    right = [(span, ends) for span, ends in others if words.ends[ends[1] - 1][1] <= sight]
+    chance = 0.0
+    if named is not None:
+        wrong = set(named).difference(*(range(*ends) for _, ends in right))
+        chance = 1 - len(wrong) / max(1, len(named))
+    missing = 0 if not others else 1 if not right else 2 if chance == 1 else None
+    return right, chance, missing
 
 
 def _find_asker(annotation: TokenAnnotation, asking: Words, answering: Words, asker: TokenSpan) -> Ends:
@@ -279,12 +298,12 @@ def move_links(annotation: TokenAnnotation) -> TokenAnnotation:
     and Liang (2019), Designing and interpreting probes with control tasks, on selectivity.
     """
     queries, keys = _read_sides(annotation)
-    seed = sum(annotation.forms) + len(annotation.words)
+    seed = (sum(annotation.forms) + len(annotation.words)) % (1 << 64)
     links = []
     for link in annotation.links:
         if link.candidates:
-            draws = [_mix(seed, link.source.start, place) for place in range(len(link.candidates))]
-            drawn = [link.candidates[place] for place in np.argsort(np.array(draws, np.uint64))]
+            draws = _hash(seed, link.source.start, np.arange(len(link.candidates), dtype=np.uint64))
+            drawn = [link.candidates[place] for place in np.argsort(draws)]
             moved = link._replace(target=drawn[0], also=tuple(drawn[1 : 1 + len(link.also)]), guesses=())
         elif link.asks == "backward":  # where the source is among the keys
             moved = _move(link, keys, queries, seed)
@@ -305,7 +324,7 @@ def _move(link: TokenLink, home: Words, other: Words, seed: int) -> TokenLink | 
     most = min(room[1] - ends[1] for room, ends in rooms)
     if most <= least:
         return None
-    step = least + _mix(seed, source[0], target[0]) % (most - least)
+    step = least + int(_hash(seed, source[0], target[0])[0]) % (most - least)
     step += step >= 0  # not where it is
     also = (other.within(span) for span in link.also)
     kept = [ends for ends in also if ends != NONE and text[0] <= ends[0] + step and ends[1] + step <= text[1]]
@@ -321,15 +340,9 @@ def _span(words: Words, ends: Ends, step: int) -> TokenSpan:
     return TokenSpan(words.ends[ends[0] + step][0], words.ends[ends[1] - 1 + step][1])
 
 
-_MASK = (1 << 64) - 1
-
-
-def _mix(*numbers: int) -> int:
-    """Mix numbers into one that looks random, the same in every run (splitmix64)."""
-    mixed = 0
+def _hash(*numbers: int | NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Hash numbers, or arrays of them, one after the other; alike in every run."""
+    mixed = np.zeros(1, np.uint64)
     for number in numbers:
-        mixed = (mixed + number + 0x9E3779B97F4A7C15) & _MASK
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            mixed = ((mixed ^ (mixed >> shift)) * factor) & _MASK
-        mixed ^= mixed >> 31
+        mixed = splitmix64(mixed + np.asarray(number, np.uint64))
     return mixed

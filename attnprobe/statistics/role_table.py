@@ -117,13 +117,13 @@ def decide_roles(
             names = [_NEIGHBOURS.get(offset, f"offset {offset:+d}") for offset in offsets]
         value, error = evidence.read(measure), evidence.read(f"{measure}_se")
         for head in np.flatnonzero(holds).tolist():
-            role = _describe(names[head], measure, value[head], error[head], threshold)
+            role = _make_role(names[head], measure, value[head], error[head], threshold)
             every[head].setdefault(names[head], role)
     places = {kind: place for place, kind in enumerate(ROLE_MARKS)}
     return [sorted(roles.values(), key=lambda role: places[find_role_kind(role["role"])]) for roles in every]
 
 
-def _describe(name: str, measure: str, value: float, error: float, threshold: float) -> Role:
+def _make_role(name: str, measure: str, value: float, error: float, threshold: float) -> Role:
     return {"role": name, "measure": measure, "value": value, "value_se": error, "threshold": threshold}
 
 
@@ -176,7 +176,7 @@ def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: fl
             if sign_flip(hits[head] - best) > (1 - CONFIDENCE) / 2 / tests:
                 continue
             value, gained = accuracy.value[head], ahead.value[head]
-            role = _describe(f"{name}: {label}", measure, value, accuracy.error[head], value - gained + gain)
+            role = _make_role(f"{name}: {label}", measure, value, accuracy.error[head], value - gained + gain)
             gains.append((gained, layer * heads + head, role))
     # Of a relation from either end, or at either position, a head keeps the one with the largest gain.
     roles: list[dict[str, Role]] = [{} for _ in range(layers * heads)]

@@ -69,7 +69,7 @@ class Tabulation:
             sums = {of.name: measurement.sums[name] for name, of in plain.items() if name in measurement.sums}
             weighted = replace(measurement, sums=sums, groups={})
             table = self.build(title, weighted, [*plain.values()], labels)
-            tables = _add_weighted(tables, table, labels.every_note, stacked=self.stacked)
+            tables = _add_weighted(tables, table, labels.all_notes, stacked=self.stacked)
         if lengths:
             tables.append(self.build(title, measurement, lengths, labels))
         return reduce(join_side_by_side, tables)
@@ -172,7 +172,7 @@ def stack_groups(
 
 
 def _add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
-    """Test in the rows of all groups whether groups, of so many documents, are alike in each measure."""
+    """Add to the rows of all groups a test that groups, of so many documents, are alike in each measure."""
     keys = [column.name for column in table.columns if column.role == "key" and column.name != GROUP]
     rows = list(zip(table.data[GROUP], *(table.data[key] for key in keys), strict=True))
     places = {names: row for row, names in enumerate(rows)}

@@ -183,7 +183,7 @@ def compare_with_gold(block: AttentionBlock) -> Tensor:
     return torch.from_numpy(counts).to(p.device, torch.promote_types(p.dtype, torch.float32))
 
 
-def find_share(counts: Blocked, name: str, less: str | None = None, of: str = "gold") -> Estimate:
+def divide_counts(counts: Blocked, name: str, less: str | None = None, of: str = "gold") -> Estimate:
     """Divide a number, or what it is ahead of another, by the edges or words that are asked for."""
     weights = [float(number == name) - float(number == less) for number in COUNTS]
     return counts.ratio(weights, COUNTS.index(of))
@@ -193,18 +193,18 @@ def add_tree_columns(statistic: Statistic, counts: Blocked, build: TableBuilder)
     totals = dict(zip(COUNTS, counts.total.reshape(-1, len(COUNTS)).sum(0), strict=True))
     best = max(("left", "right", "chain"), key=lambda name: totals[name])
     edges, words = statistic.unit, "share of words"
-    score, gain = find_share(counts, "held"), find_share(counts, "held", "neighbours")
+    score, gain = divide_counts(counts, "held"), divide_counts(counts, "held", "neighbours")
     build.measure("uuas", edges, score.value, score.error, headline=True, title=statistic.title)
-    baseline = find_share(counts, "neighbours").value
+    baseline = divide_counts(counts, "neighbours").value
     build.add(Column("baseline", edges, title="edges that the chain finds"), baseline.ravel())
     build.measure("gain", edges, gain.value, gain.error, title="gain over the chain")
     build.test(gain.p(one_sided=True))
     title = "words with their gold head"
-    score, gain = (find_share(counts, "right heads", less, "words") for less in (None, best))
+    score, gain = (divide_counts(counts, "right heads", less, "words") for less in (None, best))
     build.measure("uas", words, score.value, score.error, headline=True, title=title)
     build.measure("uas_gain", words, gain.value, gain.error, title="gain over the best simple tree")
     build.test(gain.p(one_sided=True), name="uas_p")
-    baseline = find_share(counts, best, of="words").value
+    baseline = divide_counts(counts, best, of="words").value
     build.add(Column("uas_baseline", words, title=f"{title}, best simple tree"), baseline.ravel())
 
 

@@ -91,14 +91,6 @@ class Groups(Sum):
         return type(self)(keys, count, total)
 
 
-def _split(sample: Floats, clusters: Ints | None) -> tuple[Floats, Floats, Ints]:
-    """Part sequences that are documents of their own from the others, and give the names of these."""
-    if clusters is None or (clusters < 0).all():
-        return sample, sample[:0], np.zeros(0, np.int64)
-    single = clusters < 0
-    return sample[single], sample[~single], clusters[~single]
-
-
 @dataclass(frozen=True)
 class Clustered(Sum):
     """Mean and standard error of a sample whose observations come in clusters, cell by cell, in float64.
@@ -129,8 +121,10 @@ class Clustered(Sum):
         cls, values: ArrayLike, clusters: Ints | None = None, documents: Ints | None = None
     ) -> "Clustered":
         """Sum up a sample over its first axis; NaN is no observation."""
-        alone, windows, names = _split(np.asarray(values, dtype=np.float64), clusters)
-        return cls(Moments.of(alone), Groups.of(windows, names))
+        sample = np.asarray(values, dtype=np.float64)
+        names = np.full(len(sample), -1) if clusters is None else clusters
+        shared = names >= 0  # other sequences are documents of their own
+        return cls(Moments.of(sample[~shared]), Groups.of(sample[shared], names[shared]))
 
     def __getitem__(self, cells: tuple[Any, ...]) -> "Clustered":
         alone, groups = self.alone, self.groups

@@ -10,16 +10,17 @@ BLOCKS = 64
 _BITS = 6
 
 
-def name_documents(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Name documents by digests of them, or by whatever else tells them apart (splitmix64).
-
-    Names are evenly spread, and the same in every run.
-    """
-    mixed = digests.astype(np.uint64)
-    mixed += np.uint64(0x9E3779B97F4A7C15)
+def splitmix64(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Give numbers that look random for others, the same in every run (Steele, Lea and Flood 2014)."""
+    mixed = numbers + np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    mixed ^= mixed >> np.uint64(31)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def name_documents(digests: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Name documents by digests of them, or by any other numbers; names are spread evenly."""
+    mixed = splitmix64(digests.astype(np.uint64))
     return (mixed >> np.uint64(2) | np.uint64(LEAST_NAME)).astype(np.int64)
 
 

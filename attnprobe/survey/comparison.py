@@ -17,7 +17,7 @@ from attnprobe.findings.partners import HeadGrid, SharedHeads, Within
 from attnprobe.kernels.pairs import bound_rounding
 from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.observed import UnobservableError, check_observations
-from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_window
+from attnprobe.model.checkpoint import Checkpoint, is_cut_short, resolve_max_length
 from attnprobe.run.corpus import record_provenance
 from attnprobe.run.examples import Documents
 from attnprobe.run.options import CorpusOptions, record_versions
@@ -238,7 +238,7 @@ def _fit_options(
         return options
     if by_word:
         return replace(options, truncate=True)
-    windows = [resolve_window(options.max_length, checkpoint) for checkpoint in (first, second)]
+    windows = [resolve_max_length(options.max_length, checkpoint) for checkpoint in (first, second)]
     short = any(is_cut_short(options.max_length, checkpoint) for checkpoint in (first, second))
     return replace(options, max_length=min(windows), truncate=options.truncate or short)
 

@@ -11,7 +11,7 @@ from attnprobe.model.check.architecture import Architecture
 from attnprobe.model.check.dry_run import examine
 from attnprobe.model.check.gates import check_gates
 from attnprobe.model.check.observed import UnobservableError, check_observations
-from attnprobe.model.checkpoint import Checkpoint, resolve_window
+from attnprobe.model.checkpoint import Checkpoint, resolve_max_length
 from attnprobe.model.task_heads import find_head, list_stated_heads
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.cells import clean
@@ -27,7 +27,7 @@ class Finding(NamedTuple):
 
 
 def diagnose(checkpoint: Checkpoint) -> list[Finding]:
-    """Check a loaded checkpoint."""
+    """Check what can be read of a loaded checkpoint, and whether its heads can be masked."""
     findings = [*_describe_files(checkpoint)]
     try:
         checkpoint, architecture = examine(checkpoint)
@@ -107,8 +107,8 @@ def _describe_reading(checkpoint: Checkpoint, frame: Frame) -> Iterator[Finding]
     if checkpoint.longest is not None:
         yield Finding("maximum length", "ok", f"{checkpoint.longest:,} tokens")
     else:
-        window = resolve_window(None, checkpoint)
-        detail = f"no limit is stated; windows of {window} tokens without --max-length"
+        max_length = resolve_max_length(None, checkpoint)
+        detail = f"no limit is stated; windows of {max_length} tokens without --max-length"
         yield Finding("maximum length", "warning", detail)
     names = checkpoint.tokenizer.convert_ids_to_tokens
     framed = " ".join([*names(list(frame.before)), "text", *names(list(frame.after))])

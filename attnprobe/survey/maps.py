@@ -114,7 +114,7 @@ def read_maps(
 
 def _check_size(architecture: Architecture, corpus: Corpus, batch: Batch) -> None:
     """Refuse what is longer than the model, or a page, takes; tokens of an image are put together."""
-    most, seen = min(TOKENS, corpus.window), isinstance(corpus.batches, MediaBatches)
+    most, seen = min(TOKENS, corpus.max_length), isinstance(corpus.batches, MediaBatches)
     seen = seen or (batch.tokens is not None and batch.tokens.mixed is not None)
     if not seen and (corpus.sequences > 1 or corpus.tokens > most):
         whose = "a picture" if most == TOKENS else "the model"

@@ -28,7 +28,8 @@ _COUNTS = {
 }
 
 
-def describe_table(path: Path) -> dict[str, str]:
+def identify_table(path: Path) -> dict[str, str]:
+    """Give the name and the SHA-256 of a table's file, for a record."""
     return {"name": path.name, "sha256": hash_file(path)}
 
 

@@ -104,6 +104,9 @@ def test_tests_are_those_of_the_rows():
     np.testing.assert_allclose(np.sort(all_groups["entropy_q_p_adjusted"]), stepped)
     assert np.isnan(rows_of(table, "news")["entropy_q"]).all()
     assert "2 groups, with their documents: fiction (" in table.notes[0]
+    five_and_four = [(text, "ab"[place > 4], None) for place, (text, *_) in enumerate(rows[:9])]
+    few = attnprobe.entropy("demo", columns_of(five_and_four), text_column="t", by_group="genre")
+    assert "Groups of fewer than 5 documents do not count in Q: b." in few.notes
 
 
 TEXTS = [

@@ -131,7 +131,7 @@ def test_tables_that_lie_in_the_folder_are_not_measured_again(saved, passes, tmp
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == KEPT
     passes["batches"] = 0
     made = attnprobe.report(model, TEXTS, **options)
-    assert passes["batches"] == len(made.contents.seen)  # of sentences, and none of the census
+    assert passes["batches"] == len(made.contents.sentences)  # of sentences, and none of the census
     assert undated(made.html) == undated(expected.html)
 
 

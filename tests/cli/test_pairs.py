@@ -9,6 +9,8 @@ import pytest
 import seeing_models
 
 import attnprobe
+from attnprobe.corpus.document import Document
+from attnprobe.corpus.media import Picture
 from attnprobe.errors import AttnprobeError
 
 pytest.importorskip("PIL")
@@ -99,3 +101,9 @@ def test_refused_in_one_sentence(invoke: Any, model: Path, data: Path, words: tu
     assert (code, out) == (2, "")
     assert says in error
     assert "Traceback" not in error
+
+
+def test_a_text_without_an_image(model: Path, data: Path):
+    seen = Document("a dog", image=Picture("one", data.parent / "seen" / "p1.png"))
+    with pytest.raises(AttnprobeError, match="A text without an image is among those with one"):
+        attnprobe.entropy(str(model), [seen, Document("a dog")])

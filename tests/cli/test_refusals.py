@@ -41,11 +41,17 @@ def test_a_name_steers_no_terminal(invoke, tmp_path, monkeypatch):
     assert "attnprobe: Texts of red.jsonl without 'genre' are left out: 1." in invoke(*words, "genre")[2]
 
 
-@pytest.mark.parametrize(("size", "rank"), [("", "0"), ("two", "0"), ("2", "-1")])
-def test_processes_that_are_no_numbers(refused, monkeypatch, size, rank):
+@pytest.mark.parametrize(
+    ("size", "rank", "says"),
+    [
+        *((size, rank, "are no numbers") for size, rank in (("", "0"), ("two", "0"), ("2", "-1"))),
+        ("2", "1", "The processes can't find each other"),
+    ],
+)
+def test_processes_that_are_no_numbers_or_have_no_address(refused, monkeypatch, size, rank, says):
     monkeypatch.setenv("WORLD_SIZE", size)
     monkeypatch.setenv("RANK", rank)
-    assert "of the environment are no numbers" in refused("entropy", "demo")
+    assert says in refused("entropy", "demo")
 
 
 def test_streams_that_the_shell_closed(tmp_path):

@@ -169,7 +169,7 @@ def test_a_labelled_document_is_one_example(bound: Any, kind: str, sequences: in
     texts = [Document("the dog ran over the red house by day", label=0), Document("a cat", label=1)]
     with bound(kind, texts, max_length=5) as data:
         assert data.corpus.sequences == sequences
-        assert data.corpus.window == 5
+        assert data.corpus.max_length == 5
 
 
 def test_peek():

@@ -158,6 +158,8 @@ class TestBase:
 
     def test_of_another_model(self, adapt, saved):
         folder, _ = adapt("bert", lora("bert"))
+        with pytest.raises(AttnprobeError, match="merged on one device; leave out --device-map"):
+            attnprobe.entropy(str(folder), TEXTS, device_map="auto")
         with pytest.raises(AttnprobeError, match=r"can't be merged into .*gpt2: .*--base"):
             attnprobe.entropy(str(folder), TEXTS, base=str(saved("gpt2")))
 

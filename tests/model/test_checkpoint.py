@@ -10,7 +10,7 @@ from transformers.models.bart.modeling_bart import shift_tokens_right
 from transformers.models.mbart.modeling_mbart import shift_tokens_right as put_last_first
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.checkpoint import Checkpoint, check_modality, find_tower, resolve_window
+from attnprobe.model.checkpoint import Checkpoint, check_modality, find_tower, resolve_max_length
 
 TARGET = [5, 9, 7, 2]
 
@@ -65,15 +65,22 @@ def test_another_modality_is_refused(name, modality, says):
         check_modality("x", every_type.configuration(name), modality)
 
 
+def test_a_model_of_one_type_of_tokens_reads_no_pairs(tiny, monkeypatch):
+    model, tokenizer = tiny("bert")
+    monkeypatch.setattr(model.config, "type_vocab_size", 1)
+    with pytest.raises(AttnprobeError, match="x was not made for pairs of texts"):
+        Checkpoint("x", model, tokenizer).inputs({"token_type_ids": torch.ones(1, 3, dtype=torch.long)})
+
+
 class TestWindow:
     """The length of windows: what was asked for, or what the model takes."""
 
     @pytest.mark.parametrize(("name", "longest"), [("bert", 184), ("roberta", 184), ("t5", None)])
     def test_longest(self, checkpoint, name, longest):
         assert checkpoint(name).longest == longest
-        assert resolve_window(None, checkpoint(name)) == (longest or 512)
+        assert resolve_max_length(None, checkpoint(name)) == (longest or 512)
 
     def test_more_than_the_model_takes(self, checkpoint):
-        assert resolve_window(184, checkpoint("bert")) == 184
+        assert resolve_max_length(184, checkpoint("bert")) == 184
         with pytest.raises(AttnprobeError, match="--max-length 185 is more than the 184 tokens"):
-            resolve_window(185, checkpoint("bert"))
+            resolve_max_length(185, checkpoint("bert"))

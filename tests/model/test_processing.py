@@ -1,12 +1,14 @@
 """The checkpoint's own processor, and what is asked of it."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 import transformers
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.model.processing import Processor, load_processor
+from attnprobe.model.processing import Processor, SeeingProcessor, load_processor
 from attnprobe.model.quirks import UnsupportedModelError
 
 IMAGE = np.random.default_rng(0).integers(0, 256, (40, 56, 3), np.uint8)
@@ -62,6 +64,14 @@ def test_one_that_pads():
 
     with pytest.raises(AttnprobeError, match="pads what it reads"):
         Processor("sound", pad, 16_000)(np.zeros(3, np.float32))
+    with pytest.raises(AttnprobeError, match="pads what it reads"):
+        SeeingProcessor(pad, 5)(IMAGE, "a dog")
+
+
+def test_without_pillow(monkeypatch):
+    monkeypatch.setattr("attnprobe.model.processing.find_spec", lambda name: None)
+    with pytest.raises(AttnprobeError, match="pip install pillow"):
+        load_processor("image", Path(), "it", None, None)
 
 
 def test_one_that_fails():

@@ -210,5 +210,7 @@ def tabulated(corpus=None, documents=slice(None), **given):
 
 @pytest.mark.parametrize("decided", [True, False])
 def test_what_the_text_cannot_decide_is_no_role(decided):
-    table = tabulated({"rare_decided": decided}, rarest_excess=0.9, rare_lift=2.0)
+    corpus = {"rare_decided": decided, "sequences": 40, "clusters": 30 - decided}
+    table = tabulated(corpus, rarest_excess=0.9, rare_lift=2.0)
     assert set(table["role"]) == {"rare words" if decided else "mixed"}
+    assert any("Only 29 documents" in note for note in table.notes) == decided

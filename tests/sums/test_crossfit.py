@@ -123,7 +123,7 @@ def test_p_is_uniform_where_heads_are_as_good_as_the_rule():
 
 
 def test_p_of_two_who_are_fixed_is_the_sign_flip_test():
-    asked, ours, theirs = np.zeros((3, BLOCKS), int)
-    asked[:6], ours[:6], theirs[:6] = 4, [3, 2, 4, 1, 2, 3], [2, 2, 1, 2, 1, 2]
-    difference = Difference(CrossFit.fixed(asked, ours), CrossFit.fixed(asked, theirs))
+    links, ours, theirs = np.zeros((3, BLOCKS), int)
+    links[:6], ours[:6], theirs[:6] = 4, [3, 2, 4, 1, 2, 3], [2, 2, 1, 2, 1, 2]
+    difference = Difference(CrossFit.fixed(links, ours), CrossFit.fixed(links, theirs))
     assert difference.p(1) == pytest.approx(sign_flip((ours - theirs)[:6]), abs=0.02)

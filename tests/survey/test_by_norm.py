@@ -193,7 +193,9 @@ def test_a_zeroed_head(zeroed, texts, saved):
         values = np.array(table.data[name], float)
         assert np.isnan(values[row]).all(), name
         assert np.isfinite(values[~row]).all(), name
+    assert table.column("entropy_norm").unit == "nats, by norm"
     pairs = attnprobe.distance(zeroed, texts, weights="norm")
+    assert pairs.title.endswith("by norm")
     gone = (pairs["layer_a"] == 1) & ((pairs["head_a"] == 2) | (pairs["head_b"] == 2))
     assert np.isnan(pairs["jsd_norm"][gone]).all()
     assert (pairs["n"][gone] == 0).all()

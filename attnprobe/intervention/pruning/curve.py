@@ -34,7 +34,7 @@ from attnprobe.model.check.architecture import share_weights
 from attnprobe.sums.inference import adjust
 from attnprobe.table.builder import Labels, TableBuilder
 from attnprobe.table.kinds import RANDOM
-from attnprobe.table.reading import describe_table
+from attnprobe.table.reading import identify_table
 from attnprobe.table.table import Column, HeadTable
 
 #: The most parts in which the heads of the step that fails are tried.
@@ -102,7 +102,7 @@ def prune_in_steps(
         rank_data = rank_source.described if rank_source else None
         record = {"pruning": {"criterion": criterion.name, **settings, "rank_data": rank_data}}
         if criterion.path is not None:
-            record["order"] = describe_table(criterion.path)
+            record["order"] = identify_table(criterion.path)
         labels = data.labels().with_record(record)
         masked = MaskedModel(scored, build_metric(name, scored, seed))
         seeds = range(seed, seed + random_orders)

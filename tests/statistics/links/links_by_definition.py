@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import torch
+from transformers import AutoModel, AutoTokenizer
 
 OFFSETS = range(-10, 11)
 
@@ -29,6 +30,19 @@ def tokens_of(tokenizer, text):
     return [(tokens[0], tokens[-1] + 1) for tokens in words_by_tokens(spans(text), offsets)]
 
 
+def load_eagerly(folder):
+    """Load a model with eager attention, and its tokenizer."""
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
+def run_beside(model, ids, target=None):
+    """Run an encoder, and a decoder that reads a target, or the text itself, one token later."""
+    read = [model.config.decoder_start_token_id, *(target or ids)[:-1]]
+    with torch.no_grad():
+        return model(torch.tensor([ids]), decoder_input_ids=torch.tensor([read]), output_attentions=True)
+
+
 def eager_maps(model, ids):
     """Attention of one sequence, (layer, head, query, key)."""
     with torch.no_grad():
@@ -46,36 +60,26 @@ def read_words(tokenizer, text, spans):
     return encoded["input_ids"], distinct, [distinct.index((w[0], w[-1])) if w else None for w in tokens]
 
 
-def read_maps(model, ids, start, kind):
+def read_maps(model, ids, kind):
     """Give the maps of each kind of attention, (layer, head, query, key)."""
-    if start is None:
+    if not model.config.is_encoder_decoder:
         return {kind: eager_maps(model, ids)}
-    with torch.no_grad():
-        given = model(
-            torch.tensor([ids]),
-            decoder_input_ids=torch.tensor([[start, *ids[:-1]]]),
-            output_attentions=True,
-        )
-    layers = {
-        "encoder": given.encoder_attentions,
-        "decoder": given.decoder_attentions,
-        "cross": given.cross_attentions,
-    }
+    given = run_beside(model, ids)
+    layers = {kind: given[f"{kind}_attentions"] for kind in ("encoder", "decoder", "cross")}
     return {kind: torch.stack([maps[0] for maps in of]).double().numpy() for kind, of in layers.items()}
 
 
-def count_links(model, tokenizer, sentences, *, kind="encoder", start=None):
+def count_links(model, tokenizer, sentences, kind="encoder"):
     """Count links, and right answers of heads and of fixed offsets.
 
-    A decoder beside an encoder begins with the token ``start``, and reads the text itself one token later. It
-    predicts a token where it reads the one before ("output"), and reads it later ("input").
+    A decoder beside an encoder reads the text itself one token later. It predicts a token where it reads the
+    one before ("output"), and reads it later ("input").
 
     Args:
         model: With eager attention.
         tokenizer: A fast one.
         sentences: A list of (text, spans of words, links (source word, target word, label)).
         kind: That of a model with one kind of attention; in a decoder, only earlier answers are asked for.
-        start: The first token of a decoder beside an encoder; None where there is no such decoder.
 
     Returns:
         By kind: links by label, direction and position; of these, right answers by layer and head; and by
@@ -84,10 +88,10 @@ def count_links(model, tokenizer, sentences, *, kind="encoder", start=None):
     counts = {}
     for text, spans, gold in sentences:
         ids, distinct, place = read_words(tokenizer, text, spans)
-        for of, maps in read_maps(model, ids, start, kind).items():
+        for of, maps in read_maps(model, ids, kind).items():
             links, hits, offsets = counts.setdefault(of, (Counter(), Counter(), Counter()))
             asking, positions = distinct, {"": 0}
-            if start is not None and of != "encoder":
+            if model.config.is_encoder_decoder and of != "encoder":
                 asking = [(a + 1, b + 1) for a, b in distinct if b + 1 < len(ids)]
                 positions = {"output": 1, "input": 0}
             answering = distinct if of == "cross" else asking

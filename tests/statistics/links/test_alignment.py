@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from links_by_definition import spans, tokens_of
+from links_by_definition import load_eagerly, run_beside, spans, tokens_of
 
 import attnprobe
 from attnprobe.attention.kinds import Kind, Place
@@ -63,13 +63,9 @@ def choose(rows, asking, answering):
     return chosen
 
 
-def cross_maps(folder, start, gold, *, by_norm=False):
+def cross_maps(folder, gold, *, by_norm=False):
     """Give the links of each head, {(position, layer, head): a set for each pair}."""
-    from transformers import AutoModel, AutoTokenizer
-
-    model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    values = {}
+    (model, tokenizer), values = load_eagerly(folder), {}
     if by_norm:
         for number, layer in enumerate(model.decoder.layers):
             layer.encoder_attn.v_proj.register_forward_hook(
@@ -77,12 +73,7 @@ def cross_maps(folder, start, gold, *, by_norm=False):
             )
     links = {}
     for text, target, *_ in gold:
-        ids, others = tokenizer(text)["input_ids"], tokenizer(target)["input_ids"]
-        with torch.no_grad():
-            maps = model(
-                torch.tensor([ids]), decoder_input_ids=torch.tensor([[start, *others[:-1]]]),
-                output_attentions=True,
-            )  # fmt: skip
+        maps = run_beside(model, tokenizer(text)["input_ids"], tokenizer(target)["input_ids"])
         words, targets = tokens_of(tokenizer, text), tokens_of(tokenizer, target)
         for layer, whole in enumerate(maps.cross_attentions):
             rows = whole[0].double()
@@ -104,9 +95,9 @@ def cross_maps(folder, start, gold, *, by_norm=False):
 
 
 @pytest.mark.parametrize(("name", "by_norm"), [("t5", False), ("bart", True)])
-def test_of_cross_attention(name, by_norm, saved, checkpoint):
+def test_of_cross_attention(name, by_norm, saved):
     gold = pairs(12)
-    links = cross_maps(saved(name), checkpoint(name).start, gold, by_norm=by_norm)
+    links = cross_maps(saved(name), gold, by_norm=by_norm)
     texts = [(text, target) for text, target, *_ in gold]
     given = {"alignments": lines(gold), "metric": "aer", "weights": "norm" if by_norm else "attention"}
     sources, targets = zip(*texts, strict=True)
@@ -130,12 +121,8 @@ def test_of_cross_attention(name, by_norm, saved, checkpoint):
 
 def test_within_an_encoder(saved):
     """Two texts are asked from the second to the first, and from the first to the second."""
-    from transformers import AutoModel, AutoTokenizer
-
-    gold, folder = pairs(10, seed=1), saved("bert")
-    model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    links = {}
+    gold, folder, links = pairs(10, seed=1), saved("bert"), {}
+    model, tokenizer = load_eagerly(folder)
     for text, target, *_ in gold:
         given = tokenizer(text, target, return_tensors="pt", return_offsets_mapping=True)
         offsets, parts = given.pop("offset_mapping")[0].tolist(), given.sequence_ids(0)
@@ -161,10 +148,10 @@ def test_within_an_encoder(saved):
         assert (row.aer, row.precision, row.recall) == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_head_that_made_the_alignment_wins(saved, checkpoint):
+def test_the_head_that_made_the_alignment_wins(saved):
     """Gold is what one head attends to most: it is found on one half, and makes no error on the other."""
     drawn = pairs(40, seed=3)
-    links = cross_maps(saved("bart"), checkpoint("bart").start, drawn)
+    links = cross_maps(saved("bart"), drawn)
     chosen = links["output", 1, 1]
     planted = [
         (text, target, links_of_pair, set())

@@ -86,6 +86,7 @@ def test_a_planted_head_is_found():
     assert (best["p_adjusted"] < 0.01).all()
     every = table(model(0, planted=True), sentences(60, 0), BY_RELATION_AND_HEAD)
     assert every.title == BY_RELATION_AND_HEAD.title
+    assert every.column("accuracy").headline
     mine = (every["layer"] == PLANTED[0]) & (every["head"] == PLANTED[1])
     assert (every["accuracy"][mine] == 1).all()
     assert (every["accuracy"][~mine] < 0.5).all()

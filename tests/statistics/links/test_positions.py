@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from links_by_definition import spans, tokens_of
+from links_by_definition import load_eagerly, run_beside, spans, tokens_of
 
 import attnprobe
 
@@ -22,18 +22,9 @@ def rows(*, turned=False):
         words, others, links = spans(text), spans(target), []
         for pair in pairs.split():
             word, target_word = map(int, pair.split("-"))
-            out = {
-                "source": others[target_word],
-                "source_in": "target",
-                "target": words[word],
-                "label": "aligned",
-            }
-            into = {
-                "source": words[word],
-                "target": others[target_word],
-                "target_in": "target",
-                "label": "aligned",
-            }
+            text_end, target_end = words[word], others[target_word]
+            out = {"source": target_end, "source_in": "target", "target": text_end, "label": "aligned"}
+            into = {"source": text_end, "target": target_end, "target_in": "target", "label": "aligned"}
             links.append(into if turned else out)
         inside = {"source_in": "target", "target_in": "target", "label": "inside"}
         links += [{"source": b, "target": a, **inside} for a, b in pairwise(others)]
@@ -41,22 +32,14 @@ def rows(*, turned=False):
     return linked
 
 
-def by_definition(model, tokenizer, start):
+def by_definition(model, tokenizer):
     """Count right answers, (kind, position, layer, head), with loops over the model's own maps."""
     right, number = {}, {}
     for text, target, pairs in PAIRS:
-        ids, others = tokenizer(text)["input_ids"], tokenizer(target)["input_ids"]
-        with torch.no_grad():
-            maps = model(
-                torch.tensor([ids]), decoder_input_ids=torch.tensor([[start, *others[:-1]]]),
-                output_attentions=True,
-            )  # fmt: skip
+        maps = run_beside(model, tokenizer(text)["input_ids"], tokenizer(target)["input_ids"])
         words, targets = tokens_of(tokenizer, text), tokens_of(tokenizer, target)
         read = [(a + 1, b + 1) for a, b in targets]
-        aligned = [
-            (int(other), int(map_of_layer))
-            for map_of_layer, other in (pair.split("-") for pair in pairs.split())
-        ]
+        aligned = [(int(b), int(a)) for a, b in (pair.split("-") for pair in pairs.split())]
         inside = [(at, at - 1) for at in range(1, len(targets))]
         kinds = {
             "cross": (maps.cross_attentions, words, aligned),
@@ -67,8 +50,8 @@ def by_definition(model, tokenizer, start):
                 # Position t predicts token t of the target, and reads token t - 1.
                 for position, (a, b) in (("output", targets[asker]), ("input", read[asker])):
                     number[kind, position] = number.get((kind, position), 0) + 1
-                    for layer, map_of_layer in enumerate(layers):
-                        mean = map_of_layer[0, :, a:b].double().mean(1)
+                    for layer, rows_of_heads in enumerate(layers):
+                        mean = rows_of_heads[0, :, a:b].double().mean(1)
                         mass = torch.stack([mean[:, c:d].sum(1) for c, d in keys], 1)
                         if kind == "decoder":
                             mass[:, asker] = -1
@@ -79,16 +62,12 @@ def by_definition(model, tokenizer, start):
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_of_a_target(turned, saved, checkpoint):
+def test_of_a_target(turned, saved):
     """Links out of the target and into it are both asked from the decoder, whatever they are called."""
-    from transformers import AutoModel, AutoTokenizer
-
-    folder = saved("t5")
-    model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    right, number = by_definition(model, tokenizer, checkpoint("t5").start)
+    model, tokenizer = load_eagerly(saved("t5"))
+    right, number = by_definition(model, tokenizer)
     assert any(b - a > 1 for _, target, _ in PAIRS for a, b in tokens_of(tokenizer, target))
-    table = attnprobe.links(str(folder), rows(turned=turned), by="head", min_links=1).to_pandas()
+    table = attnprobe.links(str(saved("t5")), rows(turned=turned), by="head", min_links=1).to_pandas()
     side = "target_to_source" if turned else "source_to_target"
     assert set(table.loc[table.attention == "cross", "direction"]) == {side}
     labelled = {"cross": ("aligned", side), "decoder": ("inside", "source_to_target")}

@@ -6,8 +6,7 @@ from unittest.mock import patch
 
 import pytest
 from gold import gold_sentences, survey
-from links_by_definition import count_links
-from transformers import AutoModel, AutoTokenizer
+from links_by_definition import count_links, load_eagerly
 
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.statistics.links import BY_RELATION, SYNTAX
@@ -30,11 +29,9 @@ def test_tiny_models(
     name: str, saved: Callable[[str], Path], checkpoint: Callable[[str], Checkpoint], texts: list
 ):
     """Of T5, all three kinds of attention, at both positions of a decoder that reads the text itself."""
-    sentences, folder, loaded = gold_sentences(texts * 2), saved(name), checkpoint(name)
-    model = AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
-    how = {"kind": KINDS[name]} if name in KINDS else {"start": loaded.start}
-    counts = count_links(model, AutoTokenizer.from_pretrained(folder), sentences, **how)
-    run = survey(loaded, sentences, [SYNTAX], BY_RELATION)
+    sentences = gold_sentences(texts * 2)
+    counts = count_links(*load_eagerly(saved(name)), sentences, KINDS.get(name))
+    run = survey(checkpoint(name), sentences, [SYNTAX], BY_RELATION)
     tally = run.measurement.sums["syntax"]
     assert (tally.left_out[1] > 0) == (name != "bert")
     for layer, place in enumerate(run.labels.places):
@@ -43,11 +40,11 @@ def test_tiny_models(
         with_links = [key for key, of_layers in zip(tally.keys, tally.links, strict=True) if of_layers[layer]]
         assert {called(key) for key in with_links if key[0] != ALL} == set(links)
         for at, key in enumerate(tally.keys):
-            label, *asked_so = called(key)
-            same = [each for each in links if [*each[1:]] == asked_so and each[0] == label]
+            label, *way = called(key)
+            same = [each for each in links if [*each[1:]] == way and each[0] == label]
             if key[0] == ALL:
                 far = key[-1] == FAR
-                same = [each for each in links if [*each[1:]] == asked_so and each[0].endswith(FAR) == far]
+                same = [each for each in links if [*each[1:]] == way and each[0].endswith(FAR) == far]
             assert tally.links[at, layer] == sum(links[each] for each in same), key
             for rule, offset in enumerate(map(int, OFFSETS)):
                 right = tally.guessed[at, tally.kinds[layer], rule].sum()

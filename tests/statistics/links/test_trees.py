@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from gold import survey
+from links_by_definition import load_eagerly
 from scipy.stats import ttest_1samp, ttest_rel
-from transformers import AutoModel, AutoTokenizer
 from trees_by_definition import Counts, decoder_maps, tree_sentences, trees
 
 from attnprobe.attention.block import AttentionBlock
@@ -39,10 +39,6 @@ COLUMNS = [
 
 def surveyed(checkpoint: Checkpoint, sentences: list) -> TableRun:
     return survey(checkpoint, sentences, [TREES], BY_HEAD)
-
-
-def eager(folder: Path | str):
-    return AutoModel.from_pretrained(folder, attn_implementation="eager", dtype="float32").eval()
 
 
 def check(run: TableRun, by_hand: Counts) -> None:
@@ -89,8 +85,7 @@ def test_tiny_models(
     name: str, saved: Callable[[str], Path], checkpoint: Callable[[str], Checkpoint], texts: list
 ):
     sentences = tree_sentences(texts * 2)
-    folder = saved(name)
-    expected = trees(eager(folder), AutoTokenizer.from_pretrained(folder), sentences)
+    expected = trees(*load_eagerly(saved(name)), sentences)
     check(surveyed(checkpoint(name), sentences), expected)
 
 
@@ -98,11 +93,11 @@ def test_an_encoder_and_its_decoder(
     saved: Callable[[str], Path], checkpoint: Callable[[str], Checkpoint], texts: list
 ):
     """Which reads the same, one place later; between the two there are no trees."""
-    sentences, folder = tree_sentences(texts), saved("t5")
+    sentences = tree_sentences(texts)
     table = surveyed(checkpoint("t5"), sentences).table
     kinds, (n, *_) = table["attention"], table["n"]
     assert (table["n"] == np.where(kinds == "cross", 0, n)).all()
-    expected = trees(eager(folder), AutoTokenizer.from_pretrained(folder), sentences, maps_of=decoder_maps)
+    expected = trees(*load_eagerly(saved("t5")), sentences, maps_of=decoder_maps)
     assert len(expected.gold) == n > 5
     for name, right, number in (
         ("uuas", expected.hits, expected.gold),
@@ -248,6 +243,7 @@ def test_removed_heads_have_no_rows_and_count_nothing_away():
     values[:, 0, 0] = np.nan
     table = tabulated(values, removed={(0, 0)})
     assert table["head"].tolist() == [1, 2]
+    assert table.column("uuas").headline
     assert table["n"].tolist() == [42, 42]
     notes = " ".join(table.notes)
     assert "no trees, left out: 7." in notes

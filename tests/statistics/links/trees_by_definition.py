@@ -8,7 +8,7 @@ import networkx
 import numpy as np
 import torch
 from gold import find_words
-from links_by_definition import eager_maps, words_by_tokens
+from links_by_definition import eager_maps, run_beside, words_by_tokens
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 
@@ -30,12 +30,7 @@ def tree_sentences(texts, seed=0):
 
 def decoder_maps(model, ids):
     """Attention of a decoder beside an encoder, which reads the same one place later."""
-    start = model.config.decoder_start_token_id
-    with torch.no_grad():
-        given = model(
-            torch.tensor([ids]), decoder_input_ids=torch.tensor([[start, *ids[:-1]]]), output_attentions=True
-        )
-    return torch.stack([one[0] for one in given.decoder_attentions]).double().numpy()
+    return torch.stack([maps[0] for maps in run_beside(model, ids).decoder_attentions]).double().numpy()
 
 
 @dataclass
