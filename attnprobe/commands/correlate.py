@@ -13,7 +13,7 @@ from attnprobe.run.options import record_versions
 from attnprobe.session.session import describe_call, make_session, open_call, read_first, read_task
 from attnprobe.session.texts import check_standard_input, open_texts
 from attnprobe.table.formats import READABLE, extension
-from attnprobe.table.reading import describe_table
+from attnprobe.table.reading import identify_table
 from attnprobe.table.table import HeadTable
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def correlate(
         tables: dict[str, Any] = {"in_domain": in_domain, "out_domain": out_domain}
         for name, table in tables.items():
             read = isinstance(table, str | Path)
-            record[name] = describe_table(Path(table)) if read else {"name": table.title}
+            record[name] = identify_table(Path(table)) if read else {"name": table.title}
     else:
         if column is not None:
             raise UsageError("--column is for tables; with a MODEL, --measure says what is compared.")

@@ -184,6 +184,7 @@ class Batch:
 
     @property
     def length(self) -> int:
+        """The number of tokens in each sequence."""
         return int(self.corpus.lengths[self.members[0]])
 
     @property
@@ -205,6 +206,7 @@ class Batch:
         return layout if kind is Kind.ENCODER else replace(layout, causal=True, grid=None, placed=True)
 
     def halves(self) -> tuple["Batch", "Batch"]:
+        """Split the sequences into two batches."""
         middle = -(-len(self) // 2)
         return self.corpus.read(self.members[:middle]), self.corpus.read(self.members[middle:])
 
@@ -227,6 +229,7 @@ class BatchReader(ABC):
         """Read sequences that fit into one batch, without targets."""
 
     def read(self, members: Ints) -> Batch:
+        """Read sequences that fit into one batch."""
         batch = self.gather(members)
         if self.targets is None:
             return batch
@@ -263,11 +266,13 @@ class BatchReader(ABC):
         return hashlib.sha256(repr([members.tolist() for members in self.plan]).encode()).hexdigest()
 
     def follow(self, plan: list[Ints]) -> Self:
+        """Give a reader of the same corpus with other batches."""
         other = copy(self)
         other.plan = plan
         return other
 
     def half(self, second: bool) -> Self:
+        """Keep the first or the second half of the documents."""
         parts = [members[in_second_half(self.documents[members]) == second] for members in self.plan]
         return self.follow([members for members in parts if len(members)])
 

@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, BinaryIO
+from typing import Any
 
 from attnprobe.corpus.document import Annotation, Document, Link, Span, Tagged, group_parts
 from attnprobe.corpus.source import Source
-from attnprobe.corpus.streams import decode_lines, shorten, split_blocks
+from attnprobe.corpus.streams import shorten, split_blocks
 from attnprobe.errors import DataError
 
 Token = Mapping[str, Any]
@@ -207,7 +207,7 @@ def read_conllu(
             yield replace(document, part_of=whole)
 
 
-def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:
+def read_treebank(lines: Iterable[str], source: Source) -> Iterator[Document]:
     """Read the sentences of a file that hold a text, as a source wants them."""
     tags = None
     if source.annotated or not source.find_labels:
@@ -217,7 +217,6 @@ def read_treebank(stream: BinaryIO, source: Source) -> Iterator[Document]:
         source.refuse(f"{source.spec} is CoNLL-U, whose text has no column", *named)
         if (tags := source.label_column or TAGS[0]) not in TAGS:
             raise DataError(f"{source.spec} is CoNLL-U; --label-column takes {', '.join(TAGS)}")
-    lines = decode_lines(stream, source.spec)
     return read_conllu(lines, source.spec, annotated=source.annotated, tags=tags, group=source.group_column)
 
 

@@ -171,7 +171,7 @@ class Document:
 
     @property
     def digest(self) -> int:
-        """A name of 64 bits: that of the content, or of the wider document."""
+        """A hash of 64 bits of its content, or of the name of the wider document."""
         content = f"group\0{self.part_of}"
         if self.part_of is None:
             content = f"text\0{self.text}\0{self.pair or ''}"

@@ -122,38 +122,36 @@ def _require_text(documents: Iterator[Document], name: str) -> Iterator[Document
 
 def _read_file(path: Path, extension: str, source: Source) -> Iterator[Document]:
     with open_file(path, source.spec) as stream:
-        if source.coreference:
-            yield from read_coreference(decode_lines(stream, source.spec), path, source.group_column)
-        elif extension in TABLES:
+        if extension in TABLES and not source.coreference:
             yield from read_table(TABLES[extension](stream, source), source)
-        elif extension == ".conllu":
-            yield from read_treebank(stream, source)
         else:
-            yield from _read_lines(decode_lines(stream, source.spec), source.spec, source)
+            yield from _read_lines(decode_lines(stream, source.spec), path, extension, source)
 
 
-def _read_lines(lines: Iterable[str], name: str, source: Source) -> Iterator[Document]:
-    """Read plain text: a document a line that is not blank."""
+def _read_lines(lines: Iterable[str], path: str | Path, extension: str, source: Source) -> Iterator[Document]:
+    """Read the lines of coreference, of CoNLL-U, or of plain text, where each is a document."""
+    if source.coreference:
+        return read_coreference(lines, path, source.group_column)
+    if extension == ".conllu":
+        return read_treebank(lines, source)
     if source.annotated:
-        raise DataError(f"{name} holds no gold links; give JSON or parquet with text and links, or CoNLL-U")
-    source.refuse_columns(name, grouped=False)
+        advice = "give JSON or parquet with text and links, or CoNLL-U"
+        raise DataError(f"{source.spec} holds no gold links; {advice}")
+    source.refuse_columns(source.spec, grouped=False)
     return (Document(line) for line in strip_ends(lines) if line.strip())
 
 
 def _read_standard_input(source: Source) -> Iterator[Document]:
+    source = replace(source, spec=_PIPED)
     with explain_errors(_PIPED):
         if (stream := getattr(sys.stdin, "buffer", None)) is None:
             raise DataError("standard input is closed; pipe text into it, or name a file")
         first, lines = peek_lines(decode_lines(stream, _PIPED))
-        if source.coreference:
-            yield from read_coreference(lines, _PIPED, source.group_column)
-        elif first.lstrip().startswith('{"'):
+        if first.lstrip().startswith('{"') and not source.coreference:
             yield from read_table(parse_jsonl(lines, _PIPED), source)
-        elif source.annotated and looks_like_conllu(first):
-            source.refuse_columns(_PIPED, grouped=True)
-            yield from read_conllu(lines, _PIPED, annotated=True, group=source.group_column)
         else:
-            yield from _read_lines(lines, _PIPED, source)
+            extension = ".conllu" if source.annotated and looks_like_conllu(first) else ".txt"
+            yield from _read_lines(lines, _PIPED, extension, source)
 
 
 def _read_folder(folder: Path, source: Source) -> Iterator[Document]:

@@ -197,6 +197,7 @@ class SequenceStore(Spool):
         return self._digest.hexdigest()
 
     def extend(self, sequences: Iterable[TokenSequence]) -> "SequenceStore":
+        """Write sequences behind those that are there; returns the store itself."""
         for sequence in sequences:
             ids = np.asarray(sequence.ids, np.int32)
             if ids.max() >= len(self.counts):

@@ -169,6 +169,7 @@ def _name_head(table: HeadTable, row: int) -> str:
 
 
 def _name_rows(table: HeadTable) -> list[tuple[Cell, ...]]:
+    """List what names each row: its head, or else all its keys."""
     keys = [column.name for column in table.columns if column.role == "key" and column.name not in _FIRST]
     keys = [key for key in keys if key in _PLACE] or keys
     return list(zip(*(table.data[key] for key in keys), strict=True))

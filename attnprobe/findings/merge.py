@@ -17,7 +17,7 @@ from attnprobe.table.builder import Labels
 from attnprobe.table.destination import find_description, read_description
 from attnprobe.table.formats.json import to_json
 from attnprobe.table.naming import join_names
-from attnprobe.table.reading import describe_table
+from attnprobe.table.reading import identify_table
 from attnprobe.table.table import HeadTable
 
 #: No model that parts images into windows has more layers, or heads in one, whatever a record says.
@@ -84,6 +84,7 @@ class ReadParts:
         return {**self.described, "parts": parts}
 
     def spell(self, numbers: Iterable[int]) -> str:
+        """Name parts of the dataset, as in "parts 2 and 3 of 5 of a.txt"."""
         name = self.described.get("name")
         if self.of == 1:
             return f"all of {name}"
@@ -132,7 +133,7 @@ class Job:
         path = Path(table)
         path = path if path.suffix == ".json" else find_description(path)
         try:
-            text, described = path.read_bytes(), describe_table(path)
+            text, described = path.read_bytes(), identify_table(path)
         except OSError as error:
             raise DataError(
                 f"{path} can't be read: {error.strerror}; tables are merged from the json beside them."
@@ -286,7 +287,7 @@ def merge_tables(
         AttnprobeError: When a file is no such record, or two don't belong together.
     """
     if len(tables) == 1:
-        return _read_whole(tables[0])
+        return _read_single(tables[0])
     custom, jobs = list(custom), map(Job.read, tables)
     first, second = next(jobs), next(jobs)
     _check_alike(first, second, custom)  # before the statistics of one of them are looked for
@@ -300,7 +301,8 @@ def merge_tables(
     return replace(table, notes=[*table.notes, *whole.notes])
 
 
-def _read_whole(table: Path | str | HeadTable) -> HeadTable:
+def _read_single(table: Path | str | HeadTable) -> HeadTable:
+    """Read the only table that was given, perhaps by the json beside it."""
     if isinstance(table, HeadTable):
         return table
     path = Path(table)
@@ -341,6 +343,7 @@ def list_mergeable_commands() -> list[str]:
 
 
 def _check_alike(first: Job, other: Job, custom: Sequence[Statistic]) -> None:
+    """Raise DataError if two jobs differ in what they measured, in the model or in a setting."""
     if (first.title, first.tabulation) != (other.title, other.tabulation) or not (
         _leaves_out_counts(first, other, custom) and _leaves_out_counts(other, first, custom)
     ):
@@ -366,6 +369,7 @@ def _drop_free(record: Any) -> Any:
 
 
 def _find_statistics(job: Job, custom: Iterable[Statistic]) -> list[Statistic]:
+    """Find the statistics of a job; raises DataError if one is unknown or has another version."""
     custom, statistics = list(custom), []
     for identity in job.identities:
         name = identity.partition("@")[0]

@@ -87,6 +87,7 @@ class TableSide:
 
     @cached_property
     def sample(self) -> Sample | None:
+        """The sums over blocks of documents on record; None if there are none."""
         numbers = dict(zip(self.heads, self.values.tolist(), strict=True))
         return read_sample(self.record, self.column, numbers, self.name)
 
@@ -96,10 +97,12 @@ class TableSide:
 
     @property
     def texts(self) -> frozenset[str]:
+        """The hashes of the texts that were read."""
         texts = self.read("corpus").get("texts")
         return frozenset(map(str, texts)) if isinstance(texts, list) else frozenset()
 
     def read(self, name: str) -> Mapping[str, Any]:
+        """Read a part of the record; empty if it has none."""
         part = self.record.get(name)
         return part if isinstance(part, Mapping) else {}
 
@@ -109,6 +112,7 @@ class TableSide:
 
 
 def _read_label(cells: Sequence[Cell], column: str, name: str) -> str:
+    """Read a column whose cells must all be the same."""
     labels = list(dict.fromkeys("empty" if cell is None else str(cell) for cell in cells))
     if len(labels) > 1:
         raise DataError(
@@ -132,6 +136,7 @@ class PairedSides:
 
     @classmethod
     def of(cls, inside: TableSide, outside: TableSide, *, across: bool = False) -> "PairedSides":
+        """Pair two sides; raises DataError if they can't be compared head by head."""
         shared = _share_documents(inside, outside, across=across)
         if across:
             pair = _pair_checkpoints(inside, outside, shared)

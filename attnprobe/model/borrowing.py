@@ -159,6 +159,7 @@ class StepCallback(TrainerCallback, ABC):
             warnings.warn(sentence, AttnprobeWarning, stacklevel=2)
 
     def _measure_step(self, state: Any, control: Any, given: Mapping[str, Any]) -> None:
+        """Measure and log the current step, unless it was measured already."""
         step = state.global_step
         if step == self._measured:
             return

@@ -18,7 +18,7 @@ from attnprobe.errors import ModelError, UsageError, first_line
 from attnprobe.model import lean
 from attnprobe.model.checkpoint import TEXT, Checkpoint, check_modality, find_tower, list_devices
 from attnprobe.model.embedding import attach_embedding, choose_prompts
-from attnprobe.model.locate import LoadOptions, locate
+from attnprobe.model.locate import CheckpointFiles, LoadOptions, locate
 from attnprobe.model.processing import load_processor
 from attnprobe.model.pruning import read_kept_heads
 from attnprobe.model.quantisation import describe_quantisation, find_packing, place_weights
@@ -81,19 +81,12 @@ def load_checkpoint(
         if not weight.is_meta and not find_packing(weight) and not bool(torch.isfinite(weight).all()):
             raise ModelError(f"{name}: the weight {key} holds NaN or infinite numbers.")
     quantisation = describe_quantisation(model)
-    origin = {**files.origin, "model_type": config.model_type, "dtype": options.dtype}
-    origin |= {"trust_remote_code": options.trust_remote_code, **files.hashes}
-    if files.base is not None:
-        kind = clean(str(files.adapter.get("peft_type")))
-        origin |= {"adapter": kind, "base": {**base.origin, **base.hashes}}
-    if quantisation:
-        origin["quantisation"] = quantisation
     lean.settle()
     checkpoint = Checkpoint(
         name,
         model,
         tokenizer or NoTokenizer(name),
-        origin,
+        _describe_origin(files, quantisation),
         weights.unused,
         weights.missing,
         base.folder,
@@ -112,6 +105,17 @@ def load_checkpoint(
         checkpoint = attach_embedding(checkpoint, sentences, options.prompt)
     seed = options.random_weights
     return checkpoint if seed is None else randomise_weights(checkpoint, seed)
+
+
+def _describe_origin(files: CheckpointFiles, quantisation: str) -> dict[str, Any]:
+    """Describe files and options for the record."""
+    options, base = files.options, files.base
+    origin = {**files.origin, "model_type": files.config.model_type, "dtype": options.dtype}
+    origin |= {"trust_remote_code": options.trust_remote_code, **files.hashes}
+    if base is not None:
+        kind = clean(str(files.adapter.get("peft_type")))
+        origin |= {"adapter": kind, "base": {**base.origin, **base.hashes}}
+    return origin | ({"quantisation": quantisation} if quantisation else {})
 
 
 def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:

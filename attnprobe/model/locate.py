@@ -10,23 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import ModelError, UsageError, first_line
-from attnprobe.model.folders import (
-    ADAPTER,
-    CONFIG,
-    DEMO,
-    MODULES,
-    RECORD,
-    WHOLE,
-    SentenceFolder,
-    check_config,
-    check_object,
-    find_local_folder,
-    find_transformer,
-    find_weights,
-    hash_file,
-    read_sentence_folder,
-    refuse_damaged,
-)
+from attnprobe.model import folders
+from attnprobe.model.folders import ADAPTER, CONFIG, MODULES, WHOLE, SentenceFolder, check_object, hash_file
 from attnprobe.table.cells import clean
 
 #: Extensions of the files that describe a checkpoint.
@@ -78,7 +63,7 @@ class CheckpointFiles:
 
     @cached_property
     def weights(self) -> list[Path]:
-        return find_weights(self.folder, self.name, allow_bin=self.options.allow_bin)
+        return folders.find_weights(self.folder, self.name, allow_bin=self.options.allow_bin)
 
     @cached_property
     def identity(self) -> str:
@@ -91,7 +76,7 @@ class CheckpointFiles:
     @property
     def hashes(self) -> dict[str, dict[str, str]]:
         """The SHA-256 of each file, for the record."""
-        skipped = ("README", RECORD, "model.safetensors.index.json")
+        skipped = ("README", folders.RECORD, "model.safetensors.index.json")
         listed = sorted((*self.folder.glob("*"), *self.folder.glob("target_tokenizer/*")))
         files = [path for path in listed if path.suffix in _DESCRIBING and not path.name.startswith(skipped)]
         kinds = {"weights": (self.folder, self.weights), "files": (self.folder, files)}
@@ -134,7 +119,7 @@ class CheckpointFiles:
                 raise ValueError("such as tokenizer.json or vocab.txt")
             int(tokenizer.model_max_length)  # which a file may spell in any way
         except Exception as error:
-            refuse_damaged(folder, self.full_name)
+            folders.refuse_damaged(folder, self.full_name)
             raise ModelError(
                 f"{self.full_name} holds no tokenizer that loads ({first_line(error)}); copy the files of "
                 "the one that the model was trained with into the folder."
@@ -154,17 +139,17 @@ def locate(
 
     Without ``weights``, only descriptions are fetched. The base of an adapter can't be an adapter.
     """
-    if (root := find_local_folder(name)) is not None:
+    if (root := folders.find_local_folder(name)) is not None:
         origin = {"folder": root.resolve().name}
     else:
         root = _download(name, options, weights=weights)
         origin = {"hub": name, "commit": root.name}
-    folder, sentences = find_transformer(root, name, options.adapter)
+    folder, sentences = folders.find_transformer(root, name, options.adapter)
     files = CheckpointFiles(name, options, folder, origin, sentences)
     if weights or "folder" in origin:
-        find_weights(folder, name, allow_bin=options.allow_bin)
+        folders.find_weights(folder, name, allow_bin=options.allow_bin)
     if is_base or (folder / CONFIG).is_file() or not (folder / ADAPTER).is_file():
-        check_config(folder, name)
+        folders.check_config(folder, name)
         return files
     files = replace(files, adapter=check_object(folder / ADAPTER, name))
     return replace(files, base=_locate_base(files, weights=weights))
@@ -180,7 +165,7 @@ def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
         is_path = Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
         is_here = os.path.isdir(os.path.expanduser(name))  # noqa: PTH111, PTH112 - which take any name
         # An adapter of the hub chooses no folder, be it of somebody else's machine or here by chance.
-        if name != DEMO and ((hub and (is_path or is_here)) or (is_path and not is_here)):
+        if name != folders.DEMO and ((hub and (is_path or is_here)) or (is_path and not is_here)):
             raise ModelError(
                 f"The adapter {files.name} was trained on {clean(name)}, which is or may be a folder of "
                 "another machine; name its base with --base."
@@ -214,7 +199,7 @@ def _download(name: str, options: LoadOptions, *, weights: bool) -> Path:
     if options.adapter is not None:
         return _fetch(name, options, [f"{escape(options.adapter)}/{pattern}" for pattern in wanted], [])
     root = _fetch(name, options, wanted, ["*/*", _SHARDS_OF_OTHERS])
-    sentences = read_sentence_folder(root, name)
+    sentences = folders.read_sentence_folder(root, name)
     if paths := [escape(path.strip("/")) for _, path in (sentences.modules if sentences else ()) if path]:
         inside = [f"{path}/{pattern}" for path in paths for pattern in wanted]
         deeper = [f"{path}/*/*" for path in paths]

@@ -42,7 +42,7 @@ def state_finding(table: HeadTable, column: Column) -> str:
     if not sizes or column.is_probability:
         return ""
     if not is_effect(column.name, values) and find_p_column(table, column.name) is None:
-        return f"highest {_write_row(table, column, max(sizes, key=lambda row: values[row] or 0.0))}"
+        return f"highest {_describe_row(table, column, max(sizes, key=lambda row: values[row] or 0.0))}"
     marks = find_significant(table, column)
     if not marks.rule:
         return ""
@@ -50,10 +50,10 @@ def state_finding(table: HeadTable, column: Column) -> str:
     counted = f"{len(significant)} of {len(sizes)} significant"
     if not significant:
         return counted
-    return f"{counted}; strongest {_write_row(table, column, max(significant, key=sizes.__getitem__))}"
+    return f"{counted}; strongest {_describe_row(table, column, max(significant, key=sizes.__getitem__))}"
 
 
-def _write_row(table: HeadTable, column: Column, row: int) -> str:
+def _describe_row(table: HeadTable, column: Column, row: int) -> str:
     value, error = (read_numbers(table, name)[row] for name in (column.name, f"{column.name}_se"))
     return f"{name_rows(table, {'model'})[row]}, {format_with_error(value, error)}"
 
@@ -64,11 +64,11 @@ def name_rows(table: HeadTable, known: Collection[str] = ()) -> list[str]:
     if set(PAIR) <= table.data.keys():
         places = name_pairs(table)
     else:
-        places = list(map(_name_place, read_cells(table, "layer"), read_cells(table, "head")))
+        places = list(map(_name_head_or_layer, read_cells(table, "layer"), read_cells(table, "head")))
     return [clean(f"{label} {place}".strip()) for label, place in zip(labels, places, strict=True)]
 
 
-def _name_place(layer: Cell, head: Cell) -> str:
+def _name_head_or_layer(layer: Cell, head: Cell) -> str:
     if layer is None:
         return ""
     return f"layer {format_cell(layer)}" if head is None else name_head(layer, head)
@@ -120,14 +120,13 @@ def tabulate_group_differences(table: HeadTable, request: DrawingRequest) -> lis
 
 
 def _take_measure(table: HeadTable, column: Column) -> HeadTable:
+    """Tabulate a measure by head and group, for the 12 heads in which groups differ most."""
     groups, roles = list_groups(table), {"n": "count", "value": "measure", "value_se": "error"}
-    counts = {group: set[Cell]() for group in [*groups, ALL_GROUPS]}
-    for group, count in zip(read_cells(table, GROUP), read_cells(table, "n"), strict=True):
-        counts[str(group)].add(count)
+    counts = set(zip(read_cells(table, GROUP), read_cells(table, "n"), strict=True))
     names = []
     for group in groups:
-        number = counts[group].pop() if len(counts[group]) == 1 else None  # the same for all rows
-        names.append(f"{clean(group)[:24]}{f' ({number:,})' if isinstance(number, int) else ''}")
+        numbers = [number for name, number in counts if str(name) == group and isinstance(number, int)]
+        names.append(clean(group)[:24] + (f" ({numbers[0]:,})" if len(numbers) == 1 else ""))
     compared = list_group_tests(table, column.name)[:12]
     labels = [f"{one.label}{' *' if one.p < SIGNIFICANT else ''}" for one in compared]
     rows = [row for one in compared for row in one.rows[1:]]

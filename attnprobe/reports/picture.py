@@ -30,64 +30,43 @@ def measure_svg(svg: str) -> tuple[float, float]:
     return float(wide), float(high)
 
 
-def render_png(svg: str) -> bytes:
-    """Render as png; raises AttnprobeError when it would be too large."""
+def convert_svg(svg: str, format: str) -> bytes:
+    """Convert an svg to bytes of a format: svg, png, or pdf with fonts, where a pixel is 1/96 inch.
+
+    Raises AttnprobeError when a png would be too large.
+    """
     import vl_convert
 
+    if format == "svg":
+        return svg.encode()
+    if format == "pdf":
+        # vl-convert takes a pixel for a point, of which 72 make an inch.
+        smaller = _SIZE.sub(lambda match: f'{match[1]}="{float(match[2]) * 72 / 96:g}"', svg, count=2)
+        return _call_renderer(vl_convert.svg_to_pdf, smaller)
     wide, high = measure_svg(svg)
     if wide * high * SCALE**2 > 100_000_000:  # more pixels take gigabytes of memory
         raise UsageError("The picture is too large for a png; write an .svg or a .pdf, or give a --width.")
-    return _render(vl_convert.svg_to_png, svg, scale=SCALE, ppi=72)
+    return _call_renderer(vl_convert.svg_to_png, svg, scale=SCALE, ppi=72)
 
 
-def render_pdf(svg: str) -> bytes:
-    """Render as pdf, fonts embedded; a pixel is 1/96 inch, as in css."""
-    import vl_convert
-
-    # vl-convert takes a pixel for a point, of which 72 make an inch.
-    smaller = _SIZE.sub(lambda match: f'{match[1]}="{float(match[2]) * 72 / 96:g}"', svg, count=2)
-    return _render(vl_convert.svg_to_pdf, smaller)
-
-
-def _render(render: Callable[..., Any], *content: str, **options: Any) -> Any:
+def _call_renderer(render: Callable[..., Any], content: str, **options: Any) -> Any:
     try:
-        return render(*content, **options)
+        return render(content, **options)
     except ValueError as error:
         raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}.") from error
 
 
-def render_svg(spec: Spec) -> bytes:
-    """Render as svg; text stays text, in a font that has the same widths everywhere (see ``theme.FONT``)."""
-    return _rename_ids(_draw_svg(spec)).encode()
-
-
-def render_html(spec: Spec) -> bytes:
-    """Render as a page of its own: interactive, and complete without a network."""
-    from attnprobe.reports.page import render_chart_page
-
-    return render_chart_page(spec).encode()
-
-
-FORMATS: dict[str, Callable[[Spec], bytes]] = {
-    "svg": render_svg,
-    "png": lambda spec: render_png(_draw_svg(spec)),
-    "pdf": lambda spec: render_pdf(_draw_svg(spec)),
-    "html": render_html,
-}
+def draw_svg(spec: Spec) -> str:
+    """Draw a chart as svg; text stays text, in a font with the same widths everywhere (``theme.FONT``)."""
+    return _rename_ids(_draw(json.dumps(spec, allow_nan=False)))
 
 
 def warm_up(format: str) -> None:
     """Start the renderer in a thread, beside other work: its engine takes a while to start."""
-    threading.Thread(target=_start_renderer, args=(format,), daemon=True).start()
+    from attnprobe.reports.page import load_vega
 
-
-def _start_renderer(format: str) -> None:
-    if format == "html":
-        from attnprobe.reports.page import load_vega
-
-        load_vega()
-    else:
-        _draw_svg({"data": {"values": []}, "mark": "point"})
+    start = load_vega if format == "html" else lambda: draw_svg({"data": {"values": []}, "mark": "point"})
+    threading.Thread(target=start, daemon=True).start()
 
 
 def _rename_ids(content: str) -> str:
@@ -112,30 +91,27 @@ def _rename_ids(content: str) -> str:
 
 def measure_picture(chart: Any, theme: Theme) -> tuple[float, float]:
     """Measure how wide and how high a chart is with its labels, legends and titles, in pixels."""
-    return measure_svg(_draw_svg(make_spec(chart, theme)))
+    return measure_svg(_draw(json.dumps(make_spec(chart, theme), allow_nan=False)))
 
 
 def make_spec(chart: Any, theme: Theme) -> dict[str, Any]:
     return {**chart.to_dict(validate=False), "config": theme.config()}
 
 
-def _draw_svg(spec: Spec) -> str:
-    return _convert(_NO_XML.sub(r"\\ufffd", json.dumps(spec, allow_nan=False)))
-
-
 @lru_cache(maxsize=1)  # a picture that was measured is written without being drawn again
-def _convert(spec: str) -> str:
+def _draw(spec: str) -> str:
     import vl_convert
 
     # No address is allowed: whatever a spec holds, nothing is fetched.
-    return _render(vl_convert.vegalite_to_svg, spec, vl_version=VEGA_LITE, allowed_base_urls=[])
+    options: dict[str, Any] = {"vl_version": VEGA_LITE, "allowed_base_urls": []}
+    return _call_renderer(vl_convert.vegalite_to_svg, _NO_XML.sub(r"\\ufffd", spec), **options)
 
 
 @dataclass(frozen=True)
 class Picture(Saveable):
     """A picture of a table. ``chart`` is an altair chart without the theme, which can be changed further."""
 
-    endings: ClassVar[Sequence[str]] = tuple(FORMATS)
+    endings: ClassVar[Sequence[str]] = ("svg", "png", "pdf", "html")
 
     kind: str
     title: str
@@ -148,8 +124,12 @@ class Picture(Saveable):
         return make_spec(self.chart, self.theme)
 
     def render(self, format: str) -> bytes:
-        """Give the picture as bytes of a format: svg, png, pdf or html."""
-        return FORMATS[format](self.spec)
+        """Render the picture as svg, png, pdf, or as an interactive page that needs no network."""
+        if format == "html":
+            from attnprobe.reports.page import render_chart_page
+
+            return render_chart_page(self.spec).encode()
+        return convert_svg(draw_svg(self.spec), format)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Give a notebook the picture as svg, as wide as a cell at most, and as png if svg is refused."""

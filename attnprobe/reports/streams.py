@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def is_terminal() -> bool:
-    """Tell whether a person reads along, rather than a pipe or a file."""
+    """Tell whether standard output is a terminal, rather than a pipe or a file."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 

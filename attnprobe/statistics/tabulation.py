@@ -69,7 +69,7 @@ class Tabulation:
             sums = {of.name: measurement.sums[name] for name, of in plain.items() if name in measurement.sums}
             weighted = replace(measurement, sums=sums, groups={})
             table = self.build(title, weighted, [*plain.values()], labels)
-            tables = _add_weighted(tables, table, labels.every_note, stacked=self.stacked)
+            tables = _add_weighted(tables, table, labels.all_notes, stacked=self.stacked)
         if lengths:
             tables.append(self.build(title, measurement, lengths, labels))
         return reduce(join_side_by_side, tables)

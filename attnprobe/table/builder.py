@@ -46,7 +46,7 @@ class Labels:
         return frozenset((*self.removed, *self.tied))
 
     @property
-    def every_note(self) -> list[str]:
+    def all_notes(self) -> list[str]:
         heads = "1 head is" if len(self.removed) == 1 else f"{len(self.removed)} heads are"
         removed = f"{heads} removed from this checkpoint; the others keep their numbers."
         return [*self.notes, *describe_documents(self.provenance), *([removed] if self.removed else [])]
@@ -144,5 +144,5 @@ class TableBuilder:
         if self._kinds:
             order.sort(key=lambda row: list(Kind).index(self._kinds[row]))
         data = {name: [cells[row] for row in order] for name, cells in self.data.items()}
-        every = [*notes, *self.labels.every_note]
+        every = [*notes, *self.labels.all_notes]
         return HeadTable(title, self.columns, data, every, self.labels.provenance)

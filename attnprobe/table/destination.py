@@ -95,6 +95,7 @@ def _resolve(output: Path) -> tuple[Path, Path]:
 
 
 def _check_path(output: Path, overwrite: bool) -> Path:
+    """Resolve the path of a file; raises UsageError unless it can be written."""
     path, _ = _resolve(output)
     if not path.parent.is_dir():
         raise UsageError(f"can't write {path}: the folder {path.parent} does not exist; make it first")

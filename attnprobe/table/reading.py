@@ -28,7 +28,8 @@ _COUNTS = {
 }
 
 
-def describe_table(path: Path) -> dict[str, str]:
+def identify_table(path: Path) -> dict[str, str]:
+    """Give the name and the SHA-256 of a table's file, for a record."""
     with path.open("rb") as stream:
         return {"name": path.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
 

@@ -158,4 +158,5 @@ def _name_patches(grid: "Grid") -> list[str]:
 
 
 def _members(groups: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Tell which tokens belong to each group, (group, token)."""
     return np.arange(int(groups.max()) + 1)[:, None] == groups

@@ -243,6 +243,7 @@ class HeadTable:
 
 
 def _match_rows(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]:
+    """Find the row of the right table for each row of the left one, by the cells of their keys."""
     ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
     places = {place: row for row, place in enumerate(theirs)}
     if len(places) < len(theirs) or len(set(ours)) < len(ours):
@@ -263,6 +264,7 @@ def _are_same(ours: Sequence[Cell] | None, theirs: Sequence[Cell]) -> bool:
 
 
 def _list_documents(record: Mapping[str, Any]) -> list[int]:
+    """List the numbers of documents on a record, and on the records that it holds."""
     corpus = record.get("corpus")
     if isinstance(corpus, Mapping):
         return [corpus["clusters"]] if isinstance(corpus.get("clusters"), int) else []

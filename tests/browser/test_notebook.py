@@ -13,7 +13,7 @@ CELLS = [
     "heads.plot(kind='scatter', width=900)",
     "attnprobe.view(model, 'The walker came late , by night', layer=1, head=1)",
 ]
-#: The cell of a notebook in Jupyter, and in VS Code beside a sidebar.
+#: Pixels of the cell of a notebook: in Jupyter, and in VS Code beside a sidebar.
 WIDTHS = (900, 420)
 
 
@@ -36,33 +36,6 @@ def outputs(saved, tmp_path_factory):
     return [one[0]["data"] for one in shown]
 
 
-@pytest.fixture
-def opened(visit, outputs, tmp_path):
-    """Open the outputs as a notebook shows them: richest first, in cells of so many pixels."""
-
-    def open_page(width):
-        cells = [data.get("text/html") or data["image/svg+xml"] for data in outputs]
-        body = "".join(f'<div class="cell" style="overflow: hidden">{cell}</div>' for cell in cells)
-        path = tmp_path / "cells.html"
-        path.write_text(f"<!doctype html><meta charset=utf-8><title>x</title>{body}", encoding="utf-8")
-        return visit(path, viewport={"width": width, "height": 900})
-
-    return open_page
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_view_draws_in_its_cell_and_fits(opened, width):
-    seen = opened(width)
-    inside = next(frame for frame in seen.page.frames if frame.parent_frame is not None)
-    inside.wait_for_function("() => document.documentElement.dataset.drawn")
-    assert inside.inner_text("#title") == "Layer 1, head 1"
-    inside.locator("#grid tbody tr:nth-child(1) td:nth-of-type(2) button").click()
-    inside.wait_for_function("() => document.getElementById('title').textContent === 'Layer 0, head 1'")
-    sizes = inside.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-    assert sizes[0] <= sizes[1]
-    seen.assert_silent()
-
-
 #: What VS Code sets for the webview of a notebook, into whose document it puts the HTML of a cell
 #: (vscode, backLayerWebView.ts, generateContent, of 1.60 to 1.10x; setting notebook.experimental.enableCsp).
 VS_CODE = (
@@ -73,49 +46,52 @@ VS_CODE = (
 )
 #: Where a view draws. Colab puts outputs into a sandboxed frame of another origin (tensorboard pull request
 #: 1822, colabtools issue 3253); here it is one of no origin at all, which has no storage and no downloads.
-FRONT_ENDS = {"Colab": "allow-scripts", "VS Code": VS_CODE}
+FRONT_ENDS = {"Jupyter": None, "Colab": "allow-scripts", "VS Code": VS_CODE}
 #: Where it can't: the frame of a front end that runs no scripts, and a policy that lets none run.
 SILENT = {"no scripts": "", "policy": VS_CODE.replace(" 'unsafe-inline' 'unsafe-eval'", "")}
 
 
-def show_cells(outputs, how):
-    """Show outputs in a sandboxed frame, or put them into a document with a policy."""
+def show_cells(outputs, how, width):
+    """Show outputs in a sandboxed frame, in a document with a policy, or in a plain one without."""
     cells = "".join(data.get("text/html") or data["image/svg+xml"] for data in outputs)
-    if "-src" not in how:
-        size = "width=900 height=1800"
-        return f'<!doctype html><title>x</title><iframe sandbox="{how}" {size} srcdoc="{escape(cells)}">'
-    return (
-        f'<!doctype html><title>x</title><meta http-equiv="Content-Security-Policy" content="{how}">'
-        f'<div class="cell">{cells}</div>'
-    )
+    head = "<!doctype html><meta charset=utf-8><title>x</title>"
+    if how is not None and "-src" not in how:
+        return f'{head}<iframe sandbox="{how}" width={width} height=1800 srcdoc="{escape(cells)}">'
+    policy = "" if how is None else f'<meta http-equiv="Content-Security-Policy" content="{how}">'
+    return f'{head}{policy}<div class="cell" style="overflow: hidden">{cells}</div>'
 
 
 @pytest.fixture
 def shown(visit, outputs, tmp_path):
     """Show the outputs as a front end does; give the visit, and the frame that the view is in."""
 
-    def show(how):
+    def show(how, width=900):
         path = tmp_path / "cells.html"
-        path.write_text(show_cells(outputs, how), encoding="utf-8")
-        seen = visit(path, viewport={"width": 1000, "height": 2400})  # a frame out of sight is not painted
-        seen.page.wait_for_timeout(700)
-        (inside,) = [one for one in seen.page.frames if one.query_selector("#one") is not None]
-        return seen, inside
+        path.write_text(show_cells(outputs, how, width), encoding="utf-8")
+        # A frame out of sight is not painted.
+        visited = visit(path, viewport={"width": width + 50, "height": 2400})
+        visited.page.wait_for_timeout(700)
+        (inside,) = [frame for frame in visited.page.frames if frame.query_selector("#one") is not None]
+        return visited, inside
 
     return show
 
 
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", FRONT_ENDS)
-def test_a_view_draws_as_colab_and_vs_code_show_it(shown, name):
-    seen, inside = shown(FRONT_ENDS[name])
+def test_a_view_draws_in_its_cell_and_fits(shown, name, width):
+    visited, inside = shown(FRONT_ENDS[name], width)
     inside.wait_for_function("() => document.documentElement.dataset.drawn")
     assert inside.query_selector("#still") is None
     assert inside.is_visible("#drawing svg")
+    assert inside.inner_text("#title") == "Layer 1, head 1"
     inside.locator("#grid tbody tr:nth-child(1) td:nth-of-type(2) button").click()
     inside.wait_for_function("() => document.getElementById('title').textContent === 'Layer 0, head 1'")
-    assert not seen.errors
-    assert not seen.requests
-    assert not [line for line in seen.console if "download" not in line]
+    sizes = inside.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+    assert sizes[0] <= sizes[1]
+    assert not visited.errors
+    assert not visited.requests
+    assert not [line for line in visited.console if "download" not in line]
 
 
 @pytest.mark.parametrize("name", SILENT)

@@ -97,11 +97,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize(
         "other",
-        [
-            {"limit": 5},
-            {"sample": 5, "sample_seed": 1},
-            {"dataset": {"sources": [FILE, {"sha256": "b"}]}},
-        ],
+        [{"limit": 5}, {"sample": 5, "sample_seed": 1}, {"dataset": {"sources": [FILE, {"sha256": "b"}]}}],
     )
     def test_another_choice_of_documents_or_files(self, other):
         with pytest.raises(AttnprobeError, match="the two may hold the same documents"):
@@ -182,18 +178,12 @@ def test_one_document_has_no_error(tmp_path):
         assert "1 document: standard errors are over documents, and undefined" in " ".join(table.notes)
 
 
-class TestTwice:
-    def test_one_file(self, treebanks):
-        parts = [attnprobe.entropy("demo", treebanks["whole"], limit=limit) for limit in (20, None)]
-        with pytest.raises(AttnprobeError, match=r"count twice|may hold the same documents"):
-            attnprobe.merge(parts)
-
-    def test_a_file_that_was_merged_twice_over(self, treebanks, tmp_path):
-        """The files of every job are known, however often their tables were merged."""
-        third = str(treebank(tmp_path / "third.conllu", range(24, 30)))
-        parts = [attnprobe.entropy("demo", treebanks[name]) for name in ("first", "second")]
-        merged = attnprobe.merge([attnprobe.merge(parts), attnprobe.entropy("demo", third)])
-        names = [one["name"] for one in merged.provenance["merged"]]
-        assert names == ["first.conllu", "second.conllu", "third.conllu"]
-        with pytest.raises(AttnprobeError, match=r"count twice|may hold the same documents"):
-            attnprobe.merge([merged, attnprobe.entropy("demo", treebanks["first"], limit=5)])
+def test_a_file_that_was_merged_twice_over(treebanks, tmp_path):
+    """The files of every job are known, however often their tables were merged."""
+    third = str(treebank(tmp_path / "third.conllu", range(24, 30)))
+    parts = [attnprobe.entropy("demo", treebanks[name]) for name in ("first", "second")]
+    merged = attnprobe.merge([attnprobe.merge(parts), attnprobe.entropy("demo", third)])
+    names = [one["name"] for one in merged.provenance["merged"]]
+    assert names == ["first.conllu", "second.conllu", "third.conllu"]
+    with pytest.raises(AttnprobeError, match=r"count twice|may hold the same documents"):
+        attnprobe.merge([merged, attnprobe.entropy("demo", treebanks["first"], limit=5)])

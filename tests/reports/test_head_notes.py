@@ -79,10 +79,7 @@ def test_the_head_of_a_role_is_the_one_of_the_highest_value():
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        (
-            table_of(EVERY[:-1], x=[1.0] * 5),
-            "5 heads of the encoder, and they are not the 2 x 3 heads",
-        ),
+        (table_of(EVERY[:-1], x=[1.0] * 5), "5 heads of the encoder, and they are not the 2 x 3 heads"),
         (table_of([*EVERY, (2, 0)], x=[1.0] * 7), "7 heads of the encoder, and they are not the 2 x 3 heads"),
         (table_of([*EVERY, (0, 0)], x=[1.0] * 7), "has several rows for one head"),
         (table_of(EVERY, attention=["cross"] * 6, x=[1.0] * 6), "about no attention that toy has here"),

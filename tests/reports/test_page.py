@@ -8,12 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from attnprobe.reports.page import (
-    enclose,
-    encode_json,
-    frame_page,
-    render_chart_page,
-)
+from attnprobe.reports.page import enclose, encode_json, frame_page, render_chart_page
 
 SPEC = {"mark": "point", "data": {"values": [{"x": 1}]}, "title": {"text": "<b>&\u2028</script>"}}
 

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from attnprobe.reports.findings import state_finding
-from attnprobe.reports.scales import (
-    Z_95,
-    find_significant,
-    fit_scale,
-    read_intervals,
-)
+from attnprobe.reports.scales import Z_95, fit_scale, read_intervals
 from attnprobe.table.table import Column, HeadTable
 
 
@@ -25,17 +19,6 @@ def test_a_scale_holds_every_number_and_what_its_errors_make_of_0(seed):
     assert reach <= both.high * (1 + 1e-6) <= 1.11 * reach
     above = fit_scale([([abs(value) for value in values], errors)], effect=False)
     assert (above.low, above.high) == (0, both.high)
-
-
-def test_a_map_and_its_title_mark_the_same_heads():
-    data = {"layer": [0] * 72, "head": [*range(72)], "n": [1000] * 72}
-    data |= {"delta": [0.3, 0.36] + [0.0] * 70, "delta_se": [0.1] * 72}
-    roles = {"layer": "key", "head": "key", "n": "count", "delta": "measure", "delta_se": "error"}
-    table = HeadTable("t", [Column(name, role=role) for name, role in roles.items()], data)
-    marked = [row for row, sign in enumerate(find_significant(table, table.column("delta")).signs) if sign]
-    assert marked == [1]
-    finding = "1 of 72 significant; strongest L0 H1, 0.36 \u00b1 0.10"
-    assert state_finding(table, table.column("delta")) == finding
 
 
 def test_the_interval_of_a_picture_is_that_of_its_documents():

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 from attnprobe.attention.kinds import Kind
-from attnprobe.reports.view.packing import (
-    SCALE,
-    add_rollout,
-    pack_layer,
-    shrink_maps,
-)
+from attnprobe.reports.view.packing import SCALE, add_rollout, pack_layer, shrink_maps
 from attnprobe.table.sequence import Maps, Side
 
 DRAW = np.random.default_rng(1)

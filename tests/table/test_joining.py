@@ -74,8 +74,7 @@ def test_undefined_is_as_undefined(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "other",
-    [{"entropy": [9.0], "entropy_se": [0.1]}, {"entropy": [1.0], "entropy_se": [0.9]}],
+    "other", [{"entropy": [9.0], "entropy_se": [0.1]}, {"entropy": [1.0], "entropy_se": [0.9]}]
 )
 def test_an_error_has_its_measure(other):
     """Or nobody knows what it is the error of."""

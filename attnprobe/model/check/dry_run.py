@@ -16,6 +16,7 @@ from attnprobe.attention.kinds import PARTS, Kind, infer_kind
 from attnprobe.corpus.batch import find_sight
 from attnprobe.corpus.media import BOTH
 from attnprobe.errors import first_line
+from attnprobe.model import quirks
 from attnprobe.model.check.architecture import Architecture, find_attending_layers, find_layer_kinds
 from attnprobe.model.check.trace import (
     draw_probe_inputs,
@@ -28,18 +29,7 @@ from attnprobe.model.check.trace import (
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.private import get_attn_implementation
 from attnprobe.model.processing import SeeingProcessor
-from attnprobe.model.quirks import (
-    AttentionSinkError,
-    UnsupportedModelError,
-    count_stated_layers,
-    find_head_width,
-    force_full_attention,
-    has_map,
-    list_reading_warnings,
-    pick_shown,
-    refuse_by_name,
-    take_outputs,
-)
+from attnprobe.model.quirks import AttentionSinkError, UnsupportedModelError
 from attnprobe.model.reading.blocks import spread_maps
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import MapShape, Way, evaluation_mode, switch_attention
@@ -92,8 +82,8 @@ def inspect(checkpoint: Checkpoint) -> Architecture:
         UnsupportedModelError: With the first check that failed on each way.
     """
     name, failures = checkpoint.model_type, list[str]()
-    refuse_by_name(name)
-    with force_full_attention(checkpoint.body) as warnings, evaluation_mode(checkpoint.body):
+    quirks.refuse_by_name(name)
+    with quirks.force_full_attention(checkpoint.body) as warnings, evaluation_mode(checkpoint.body):
         known = run_untouched(checkpoint)
         for way in Way:
             try:
@@ -144,7 +134,7 @@ def _inspect_way(
         evidence.append(_check_mixing(checkpoint, known, maps))
     if trace.counter.sunk:
         warnings += ("what goes to its learned sinks is left out, and rows are over the tokens alone",)
-    warnings += list_reading_warnings(body, checkpoint.inputs(inputs))
+    warnings += quirks.list_reading_warnings(body, checkpoint.inputs(inputs))
     grid = None
     if checkpoint.modality not in {"text", BOTH} and {*kinds} == {Kind.ENCODER} and not uneven:
         grid = find_grid(checkpoint, inputs, sites[0])
@@ -159,7 +149,7 @@ def _inspect_way(
         model_type=name,
         layers=len(maps),
         heads=max(counts) if kept is None else kept.shape[1],
-        head_width=find_head_width(body.get_submodule(sites[0]), config, counts[0]),
+        head_width=quirks.find_head_width(body.get_submodule(sites[0]), config, counts[0]),
         way=way,
         evidence=tuple(evidence),
         sites=sites,
@@ -178,7 +168,7 @@ def _inspect_way(
 def _list_warnings(checkpoint: Checkpoint, architecture: Architecture, known: Reference) -> Iterator[str]:
     if architecture.numbers:
         kinds = find_layer_kinds(checkpoint.body.config.get_text_config())
-        others = Counter(kind.removesuffix("_layer") for kind in kinds if not has_map(kind))
+        others = Counter(kind.removesuffix("_layer") for kind in kinds if not quirks.has_map(kind))
         listed = ", ".join(f"{number} {kind}" for kind, number in others.items())
         yield f"layers without an attention map are left out: {listed}"
     if known.absence == OTHER_STATES:
@@ -231,7 +221,7 @@ def _check_layers(
     for kind in PARTS if decodes else ("",):
         part = Kind.DECODER if kind == Kind.CROSS else kind
         number = kinds.count(kind) if kind else len(kinds)
-        stated = len(numbers) or count_stated_layers(getattr(config, part, config), part)
+        stated = len(numbers) or quirks.count_stated_layers(getattr(config, part, config), part)
         attention = f"{kind} attention".strip()
         if stated not in {0, number}:
             reason = f"{attention} of {number} layers was read, its configuration says {stated}"
@@ -251,7 +241,7 @@ def _check_against_own(
     name, differences = checkpoint.model_type, list[Tensor]()
     for kind, layers in known.maps.items():
         read = [rows for rows, other in zip(maps, kinds, strict=True) if kind in {None, other}]
-        read = pick_shown(checkpoint.body.config, read, len(layers))
+        read = quirks.pick_shown(checkpoint.body.config, read, len(layers))
         if [rows.shape for rows in layers] != [rows.shape for rows in read]:
             raise UnsupportedModelError(name, "the maps read are of other shapes than its own eager maps")
         for expected, rows in zip(layers, read, strict=True):
@@ -300,7 +290,7 @@ def _take_maps(given: Any, checkpoint: Checkpoint, batch: int) -> tuple[dict[Kin
     if checkpoint.decodes:
         maps: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in PARTS}
     else:
-        layers = take_outputs(given).attentions
+        layers = quirks.take_outputs(given).attentions
         attending = find_attending_layers(checkpoint.body.config.get_text_config())
         if attending and layers and len(layers) > attending[-1]:
             layers = [layers[layer] for layer in attending]

@@ -96,6 +96,7 @@ class _Map:
         return _FOOT - share * (_FOOT - self.band)
 
     def draw(self, details: Mapping[str, str], wide: float, request: DrawingRequest) -> Iterator[Any]:
+        """Draw the layers of a map: bands and bars, frames of patches, letters of roles, and tooltips."""
         theme, opacity = request.theme, alt.FillOpacity("shade:Q", scale=None)
         boxes = self._draw_boxes([box for row in self.rows for box in self._list_boxes(row)])
         yield boxes.encode(color=self._colour(request), fillOpacity=opacity)

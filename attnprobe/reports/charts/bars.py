@@ -66,7 +66,7 @@ class Bars(Figure):
             shares = [read_numbers(table, f"{asker}_to_{part.split()[0]}") for part in _PARTS]
             errors = read_numbers(table, f"{asker}_to_image_se")
             of_layers: dict[tuple[str, Any], list[int]] = {}
-            if not any_number(shares[0]):
+            if not _has_numbers(shares[0]):
                 continue
             for row, layer in enumerate(places.y):
                 panel = join_labels(places.panel[row], f"what {name} looks at")
@@ -81,12 +81,12 @@ class Bars(Figure):
         return data
 
 
-def any_number(values: Sequence[float | None]) -> bool:
+def _has_numbers(values: Sequence[float | None]) -> bool:
     return any(value is not None for value in values)
 
 
 def has_shares(table: HeadTable) -> bool:
     """Tell whether a table of heads has some shares."""
     return place_heads(table) is not None and any(
-        any_number(read_numbers(table, name)) for name in MODALITIES
+        _has_numbers(read_numbers(table, name)) for name in MODALITIES
     )

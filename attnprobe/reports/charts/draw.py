@@ -67,6 +67,7 @@ def draw_picture(
 def _choose_kind(
     table: HeadTable, kind: str | None, measures: Sequence[str], clusters: int | None
 ) -> PictureKind:
+    """Choose the kind of picture, by default the first that can show the measures."""
     known = list_kinds(table)
     if not len(table):
         raise DataError("the table has no rows, and there is nothing to draw")

@@ -55,6 +55,7 @@ def _label_others(table: HeadTable) -> list[str]:
 
 
 def _label_but(*names: str) -> Callable[[HeadTable], list[str]]:
+    """Make a function that labels rows by their keys, except some."""
     return lambda table: label_by_others(table, names)
 
 
@@ -144,7 +145,7 @@ def _name_score(table: HeadTable, column: Column) -> str:
 
 
 def _has_steps(table: HeadTable) -> bool:
-    """Tell whether each head or layer is there once at each step, with a number."""
+    """Tell whether a table has a measure, and one row for each head or layer and step."""
     numbered = all(isinstance(step, int) for step in read_cells(table, STEP))
     keys = [name for name in list_keys(table) if name != "model"]
     return has_measures(table) and numbered and are_rows_unique(table, keys)
@@ -164,7 +165,7 @@ def _name_lines(table: HeadTable) -> list[str]:
 
 
 def _has_depth(table: HeadTable) -> bool:
-    """Tell whether each layer or head is there once, told apart by nothing but what was measured."""
+    """Tell whether a table has a measure, and one row for each head or layer in each setting."""
     measured = {"model", "model_b", "dataset", "attention", "objective", "method", "metric", "table"}
     keys = list_keys(table)
     known = set(keys) <= measured | {*HEAD, "replaced_by"}

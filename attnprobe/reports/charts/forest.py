@@ -53,6 +53,7 @@ class Forest(Figure):
         return drawings[0]._replace(chart=alt.vconcat(*(drawing.chart for drawing in drawings)))
 
     def _draw_table(self, table: HeadTable, request: DrawingRequest) -> Drawing:
+        """Draw the panels of one table: a chart for each axis, then the words of each row."""
         panel, labels = self.panel(table), [label[:36] for label in self.label(table)]
         panels = list(dict.fromkeys(panel))
         across = max(1, min(self.side_by_side, len(panels), int(request.room // 150)))

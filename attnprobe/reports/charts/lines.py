@@ -77,6 +77,7 @@ class Lines(Figure):
     def _draw_measure(
         self, table: HeadTable, column: Column, layout: PanelLayout, request: DrawingRequest
     ) -> Any:
+        """Draw the panels of one measure: bands or bars, lines, dots, and names at the ends."""
         panels, across, width, height = layout
         data = [record for record in self._read(table, column) if record["panel"] in panels]
         if self.leading:

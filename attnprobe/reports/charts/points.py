@@ -173,6 +173,7 @@ def list_measures(table: HeadTable) -> list[Column]:
 
 
 def _strip_side(name: str) -> str:
+    """Remove the ending that says which of two sides a column is about."""
     return next((name.removesuffix(end) for end in (IN, OUT, "_a", "_b") if name.endswith(end)), name)
 
 

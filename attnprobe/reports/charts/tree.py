@@ -110,6 +110,7 @@ def _draw_cells(clusters: Clusters, names: Sequence[str], side: float, below: di
 
 
 def _encode_png(shares: NDArray[np.float64]) -> str:
+    """Draw shares as pixels of the sequential colours, in a data URL."""
     ramp = [bytes.fromhex(mix_colours(SEQUENTIAL, level / 255)[1:]) for level in range(256)]
     levels = np.rint(np.clip(shares, 0, 1) * 255).astype(int)
     # Four pixels a cell, as renderers may blur its edges.

@@ -110,6 +110,7 @@ class HeatMap:
         return min(layouts, key=lambda layout: len(layout.pieces))
 
     def _arrange(self, numbers: NumberFormat, room: int) -> MapLayout:
+        """Arrange columns in the fewest pieces of about the same width."""
         written = [numbers.write(value) for value in self.values.flat if not np.isnan(value)]
         wide = 1 + max(map(len, [*self.columns, *written]))
         means = [_write_mean(numbers, value) for value in self.means if not np.isnan(value)]

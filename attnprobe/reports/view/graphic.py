@@ -10,7 +10,7 @@ from altair.utils.schemapi import debug_mode
 from numpy.typing import NDArray
 
 from attnprobe.reports.charts.channels import make_chart, make_title, make_word_axis, number_words
-from attnprobe.reports.picture import make_spec, measure_picture, render_svg
+from attnprobe.reports.picture import draw_svg, make_spec, measure_picture
 from attnprobe.reports.theme import THEMES, Theme, ThemeName
 from attnprobe.reports.view import packing
 from attnprobe.reports.view.packing import EXPLANATION, LinkMark, Start, add_rollout, make_visible
@@ -274,4 +274,4 @@ def _draw(draw: Any, room: float, title: str, notes: Sequence[str], theme: Theme
             labels = measure_picture(draw(room), theme)[0] - room
             room = max(_NARROWEST, width - labels)
         heading = make_title(title, notes, width or max(room, 420), theme)
-        return render_svg(make_spec(alt.vconcat(draw(room)).properties(title=heading), theme)).decode()
+        return draw_svg(make_spec(alt.vconcat(draw(room)).properties(title=heading), theme))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attnprobe.errors import UsageError
 from attnprobe.reports.page import embed_bytes, embed_json, frame_page, render_page
-from attnprobe.reports.picture import render_pdf, render_png
+from attnprobe.reports.picture import convert_svg
 from attnprobe.reports.theme import ThemeName
 from attnprobe.reports.view import packing
 from attnprobe.reports.view.notes import list_notes
@@ -20,12 +20,9 @@ from attnprobe.table.destination import Saveable
 from attnprobe.table.sequence import Maps, SequenceAttention, Side
 from attnprobe.table.table import HeadTable
 
-#: What a picture can be saved as, by the ending of its file.
-FORMATS = ("html", "svg", "png", "pdf")
-
 
 def check_page_look(format: str, theme: str | None, width: int | None) -> None:
-    """Refuse a theme or a width for a page, which has those of its reader's screen."""
+    """Raise UsageError for the theme or the width of a page, which follows its reader's screen."""
     option = "--theme" if theme is not None else "--width" if width is not None else None
     if format == "html" and option is not None:
         raise UsageError(
@@ -44,7 +41,7 @@ class View(Saveable):
         notes: Tables of the model's heads, such as a census, to show beside each head.
     """
 
-    endings: ClassVar[Sequence[str]] = FORMATS
+    endings: ClassVar[Sequence[str]] = ("html", "svg", "png", "pdf")
 
     sequence: SequenceAttention = field(repr=False)
     start: Start
@@ -74,11 +71,9 @@ class View(Saveable):
         return self._draw(self.chosen)
 
     def render(self, format: str) -> bytes:
-        """Give the page or the graphic as bytes; raises AttnprobeError for the look of a page."""
+        """Render the page or the graphic; raises AttnprobeError if a page has a theme or a width."""
         check_page_look(format, self.theme, self.width)
-        if format == "html":
-            return self.html.encode()
-        return {"svg": str.encode, "png": render_png, "pdf": render_pdf}[format](self.svg)
+        return self.html.encode() if format == "html" else convert_svg(self.svg, format)
 
     def _draw(self, chosen: bool) -> str:
         from attnprobe.reports.view.graphic import draw_view
@@ -93,7 +88,7 @@ class View(Saveable):
 
     def _repr_png_(self) -> bytes:
         """Show the head in a notebook that shows no HTML, such as one that is not trusted."""
-        return render_png(self._draw(True))
+        return convert_svg(self._draw(True), "png")
 
     def __repr__(self) -> str:
         kinds = ", ".join(
@@ -151,6 +146,7 @@ def write_page(
 
 
 def _pack_kind(maps: Maps) -> dict[str, Any]:
+    """Pack a kind of attention for ``view.js``: its layers, tokens and small maps."""
     sides = [maps.queries, maps.keys]
     framed = any(side.special.any() for side in sides) and not any(side.special.all() for side in sides)
     small = {}

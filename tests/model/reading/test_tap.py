@@ -14,7 +14,7 @@ from torch.nn import functional
 from transformers import AutoConfig, AutoModel
 
 from attnprobe.model.quirks import UnsupportedModelError
-from attnprobe.model.reading.blocks import spread_band
+from attnprobe.model.reading.blocks import multi_head_attention, spread_band
 from attnprobe.model.reading.capture import Piece, capture_attention
 from attnprobe.model.reading.gates import gate_attention
 from attnprobe.model.reading.ways import Way
@@ -168,3 +168,9 @@ def test_bands_against_a_loop(keys, side, first, queries):
             if 0 <= key < keys:
                 expected[:, :, row, key] = band[:, :, row, place]
     assert torch.equal(spread_band(band, first, keys), expected)
+
+
+def test_keys_that_attention_of_torch_adds_are_refused():
+    given = [None] * 9 + [True] + [None] * 3  # add_zero_attn
+    with pytest.raises(UnsupportedModelError, match="it adds keys of its own"):
+        multi_head_attention(None, *given)

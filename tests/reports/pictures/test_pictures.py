@@ -11,7 +11,7 @@ from scipy.stats import t
 
 from attnprobe.errors import AttnprobeError
 from attnprobe.reports.charts.draw import draw_picture, list_kinds
-from attnprobe.reports.picture import render_svg
+from attnprobe.reports.picture import draw_svg
 
 #: Of each kind, fields of its data, and the columns of the table, one or several in turn, that they are.
 FIELDS = {
@@ -145,7 +145,7 @@ def test_hostile_names_are_text(kind):
 
 def test_nothing_is_fetched_whatever_a_spec_names():
     with pytest.raises(AttnprobeError, match="not allowed"):
-        render_svg({"data": {"url": "http://127.0.0.1:9/a.json"}, "mark": "point"})
+        draw_svg({"data": {"url": "http://127.0.0.1:9/a.json"}, "mark": "point"})
 
 
 def test_a_column_of_any_name_is_drawn():

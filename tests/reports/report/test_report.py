@@ -17,11 +17,8 @@ def tables(saved):
     model = saved("bert")
     return {
         "heads": attnprobe.census(model, TEXTS),
-        "pairs": attnprobe.distance(model, TEXTS, all_pairs=True),
-        "layers": attnprobe.distance(model, TEXTS, by="layer"),
         "what": attnprobe.roles(model, TEXTS),
         "gone": attnprobe.importance(model, TEXTS, objective="representation"),
-        "curve": attnprobe.prune(model, TEXTS * 2, objective="representation", random_orders=1, step=0.5),
     }
 
 

@@ -3,10 +3,6 @@ import numpy as np
 from attnprobe.table.table import Column, HeadTable
 
 
-def render(table: HeadTable, precision: int | None = None) -> str:
-    return table.render("csv", precision).decode()
-
-
 def test_undefined_numbers_and_absent_labels_are_empty():
     columns = [
         Column("label", role="key"),
@@ -15,9 +11,9 @@ def test_undefined_numbers_and_absent_labels_are_empty():
         Column("n", role="count"),
     ]
     data = {"label": [None, "a"], "nearest": np.array([np.nan, 3.0]), "x": [np.nan, 0.5], "n": [1, 2]}
-    assert render(HeadTable("t", columns, data)) == "label,nearest,x,n\n,,,1\na,3,0.5,2\n"
+    assert HeadTable("t", columns, data).to_csv() == "label,nearest,x,n\n,,,1\na,3,0.5,2\n"
 
 
 def test_fields_are_quoted_as_rfc_4180_says():
     table = HeadTable("t", [Column("a", role="key"), Column("b", role="key")], {"a": ['x,"y"'], "b": ["z"]})
-    assert render(table) == 'a,b\n"x,""y""",z\n'
+    assert table.to_csv() == 'a,b\n"x,""y""",z\n'

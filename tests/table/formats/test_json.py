@@ -2,12 +2,6 @@ import json
 
 import numpy as np
 
-from attnprobe.table.table import HeadTable
-
-
-def render(table: HeadTable) -> str:
-    return table.render("json").decode()
-
 
 def _strictly(text: str):
     def refuse(constant):
@@ -20,7 +14,7 @@ def test_everything_is_there_and_comes_back_exactly(heads):
     values = np.random.default_rng(0).standard_normal(4)
     values[1] = np.nan
     table = heads(2, 2, entropy=values)
-    content = _strictly(render(table))
+    content = _strictly(table.render("json").decode())
     assert list(content) == ["title", "columns", "notes", "provenance", "rows"]
     assert content["columns"][5] == {
         **{"name": "entropy", "unit": "nats", "role": "measure"},

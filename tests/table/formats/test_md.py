@@ -7,14 +7,10 @@ from attnprobe.table.formats.md import escape
 from attnprobe.table.table import Column, HeadTable
 
 
-def render(table: HeadTable) -> str:
-    return table.render("md").decode()
-
-
 def test_the_whole_of_it():
     columns = [Column("model", role="key"), Column("n", role="count"), Column("js_distance", "nats")]
     data = {"model": ["[CLS]", None], "n": [1, 2], "js_distance": [-0.25, np.nan]}
-    assert render(HeadTable("Title", columns, data, notes=["A note."])) == (
+    assert HeadTable("Title", columns, data, notes=["A note."]).render("md").decode() == (
         "### Title\n"
         "\n"
         "| model | n | js_distance |\n"
@@ -27,7 +23,7 @@ def test_the_whole_of_it():
 
 
 def test_hostile_strings_can_neither_end_a_cell_nor_start_anything(hostile):
-    text = render(hostile)
+    text = hostile.render("md").decode()
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len(lines) == len(hostile) + 2
     for line in lines:
