@@ -31,28 +31,28 @@ _COMPARED = {"last": "the last step", "previous": "the step before"}
 
 def check_alike(first: Step, other: Step) -> None:
     """Raise DataError if two tables are not of one run: they differ in tokens, heads or task."""
-    (one, ours), (two, theirs) = first, other
-    texts = [step.provenance.get("corpus", {}).get("texts") for step in (ours, theirs)]
+    (start, ours), (later, theirs) = first, other
+    texts = [table.provenance.get("corpus", {}).get("texts") for table in (ours, theirs)]
     if texts[0] != texts[1]:
         raise DataError(
-            f"Step {two} has read other tokens than step {one}: its tokenizer is another, or the data have "
-            "changed meanwhile."
+            f"Step {later} has read other tokens than step {start}: its tokenizer is another, or the data "
+            "have changed meanwhile."
         )
     for name, option in _CHOSEN.items():
         sides = [" and ".join(dict.fromkeys(map(str, table.data.get(name, ())))) for table in (ours, theirs)]
         if all(sides) and sides[0] != sides[1]:
             raise DataError(
-                f"The {name} is {sides[0]} at step {one} and {sides[1]} at step {two}, which can't be "
+                f"The {name} is {sides[0]} at step {start} and {sides[1]} at step {later}, which can't be "
                 f"compared; name one with {option}."
             )
     if list(ours.data) != list(theirs.data):
         unshared = ours.data.keys() ^ theirs.data.keys()
         raise DataError(
-            f"Steps {one} and {two} have different columns ({', '.join(sorted(unshared))}); name what both "
-            "have with --measure."
+            f"Steps {start} and {later} have different columns ({', '.join(sorted(unshared))}); name what "
+            "both have with --measure."
         )
     if _name_rows(ours) != _name_rows(theirs):
-        raise DataError(f"Steps {one} and {two} have different heads, which can't be compared.")
+        raise DataError(f"Steps {start} and {later} have different heads, which can't be compared.")
 
 
 def record_step(step: int, table: HeadTable, checkpoint: str, revision: str | None = None) -> dict[str, Any]:

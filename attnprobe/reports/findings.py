@@ -104,12 +104,12 @@ def list_group_tests(table: HeadTable, measure: str) -> list[GroupTest]:
         places.setdefault(tuple(key), {})[group] = row
     names, groups = name_rows(table, {GROUP}), list_groups(table)
     p, q = (read_floats(table, f"{measure}{end}") for end in ("_q_p_adjusted", "_q"))
-    compared = [
+    tests = [
         GroupTest(names[whole], [whole, *map(rows.get, groups)], float(p[whole]), float(q[whole]))
         for rows in places.values()
         if (whole := rows.get(ALL_GROUPS)) is not None
     ]
-    return sorted(compared, key=lambda one: (np.isnan(one.p), one.p, -np.nan_to_num(one.q)))
+    return sorted(tests, key=lambda test: (np.isnan(test.p), test.p, -np.nan_to_num(test.q)))
 
 
 def tabulate_group_differences(table: HeadTable, request: DrawingRequest) -> list[HeadTable]:
@@ -127,12 +127,12 @@ def _take_measure(table: HeadTable, column: Column) -> HeadTable:
     for group in groups:
         numbers = [number for name, number in counts if str(name) == group and isinstance(number, int)]
         names.append(clean(group)[:24] + (f" ({numbers[0]:,})" if len(numbers) == 1 else ""))
-    compared = list_group_tests(table, column.name)[:12]
-    labels = [f"{one.label}{' *' if one.p < SIGNIFICANT else ''}" for one in compared]
-    rows = [row for one in compared for row in one.rows[1:]]
+    tests = list_group_tests(table, column.name)[:12]
+    labels = [f"{test.label}{' *' if test.p < SIGNIFICANT else ''}" for test in tests]
+    rows = [row for test in tests for row in test.rows[1:]]
     data: dict[str, list[Cell]] = {
         "row": [label for label in labels for _ in groups],
-        "group": names * len(compared),
+        "group": names * len(tests),
         "title": [title_axis(column)] * len(rows),
     }
     for name, of in zip(roles, ("n", column.name, f"{column.name}_se"), strict=True):

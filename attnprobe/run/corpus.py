@@ -85,26 +85,30 @@ class Corpus:
 
 def _describe_reading(reading: Reading, max_length: int, *, media: bool) -> Iterator[str]:
     noun, limit = ("file", "what the checkpoint takes") if media else ("document", f"{max_length} tokens")
-    were, links, spelled = (noun, "was", "were"), _count(reading.links, "link"), clean(reading.spelled_token)
-    sentences = {
-        f"{_count(reading.cut, *were)} longer than {limit} and cut into {reading.windows} windows, each a "
-        "sequence of its own.": reading.cut,
-        f"{_count(reading.truncated, *were)} truncated to {limit}.": reading.truncated,
-        f"{reading.links_lost:,} of {links} left out: no sequence holds both ends, each in tokens of its "
-        "own.": reading.links_lost,
-        f"{reading.links_unasked:,} of {links} left out: they name candidates in the target, and nothing in "
-        "the text attends to it.": reading.links_unasked,
-        f"{_count(reading.spelled, noun, 'spells', 'spell')} out a special token such as {spelled}: it is "
-        "read as that token, as model(**tokenizer(text)) reads it.": reading.spelled,
-        f"{reading.words_lost:,} of {_count(reading.words, 'labelled word')} left out: they give no token, "
-        f"or lie behind {limit}.": reading.words_lost,
-        f"{_count(reading.unanswered, 'question')} left out: no answer lies within {limit}.": (
-            reading.unanswered
-        ),
-        f"{_count(reading.empty, *were)} skipped: "
-        f"{'too short to be heard' if media else 'not a single token'}.": reading.empty,
-    }
-    return (sentence for sentence, number in sentences.items() if number)
+    were, links = (noun, "was", "were"), _count(reading.links, "link")
+    if reading.cut:
+        windows = f"cut into {reading.windows} windows, each a sequence of its own"
+        yield f"{_count(reading.cut, *were)} longer than {limit} and {windows}."
+    if reading.truncated:
+        yield f"{_count(reading.truncated, *were)} truncated to {limit}."
+    if reading.links_lost:
+        why = "no sequence holds both ends, each in tokens of its own"
+        yield f"{reading.links_lost:,} of {links} left out: {why}."
+    if reading.links_unasked:
+        why = "they name candidates in the target, and nothing in the text attends to it"
+        yield f"{reading.links_unasked:,} of {links} left out: {why}."
+    if reading.spelled:
+        spell, token = _count(reading.spelled, noun, "spells", "spell"), clean(reading.spelled_token)
+        why = "it is read as that token, as model(**tokenizer(text)) reads it"
+        yield f"{spell} out a special token such as {token}: {why}."
+    if reading.words_lost:
+        words = _count(reading.words, "labelled word")
+        yield f"{reading.words_lost:,} of {words} left out: they give no token, or lie behind {limit}."
+    if reading.unanswered:
+        yield f"{_count(reading.unanswered, 'question')} left out: no answer lies within {limit}."
+    if reading.empty:
+        why = "too short to be heard" if media else "not a single token"
+        yield f"{_count(reading.empty, *were)} skipped: {why}."
 
 
 def _count(number: int, noun: str, *verbs: str) -> str:

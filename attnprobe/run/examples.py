@@ -228,7 +228,7 @@ def _split_rows(documents: Iterable[Document], choose: Choose) -> Iterator[Docum
 
 
 def _list_parts(document: Document) -> Sequence[tuple[str, float]]:
-    """List the texts of an example, each with the number that goes with it."""
+    """List the texts of a pair, each with the score of the pair, or of a triplet, each with 0."""
     label = document.label
     if isinstance(label, Triplet):
         return [(text, 0.0) for text in (document.text, label.positive, label.negative)]

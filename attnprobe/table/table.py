@@ -189,7 +189,8 @@ class HeadTable:
         """Give the table, or only ``columns``, as it leaves the program: clean text and plain numbers."""
         chosen = self.columns if columns is None else columns
         cleaned = [
-            replace(one, name=clean(one.name), unit=clean(one.unit), title=clean(one.title)) for one in chosen
+            replace(column, name=clean(column.name), unit=clean(column.unit), title=clean(column.title))
+            for column in chosen
         ]
         cells = [to_plain_column(self.data[column.name], column) for column in chosen]
         if precision is not None:

@@ -47,7 +47,7 @@ def find_by_loops(maps, layer, head):
         for link in SURE | POSSIBLE:
             a, b = link[::-1] if is_reversed else link
             row = sides[0].index(asking[a])
-            hit = max(range(len(places)), key=lambda one: rows[row, places[one]]) == b
+            hit = max(range(len(places)), key=lambda word: rows[row, places[word]]) == b
             shown[row, places[b]] = (asking[a], answering[b], link in SURE, hit)
     return shown
 
@@ -113,10 +113,8 @@ def test_cells_tables_and_bands_say_which_link_it_is(opened):
     page.check("input[name=draw][value=lines]")
     drawn(page, draw="lines")
     bands = page.locator("#drawing path[stroke='#d95f0e']").all()
-    shown = [
-        (one.get_attribute("stroke-dasharray") == "none", float(one.get_attribute("stroke-width")) > 6)
-        for one in bands
-    ]
+    looks = [[band.get_attribute(f"stroke-{name}") for name in ("dasharray", "width")] for band in bands]
+    shown = [(dash == "none", float(width) > 6) for dash, width in looks]
     assert sorted(shown) == sorted((sure, hit) for *_, sure, hit in expected.values())
     page.check("input[name=kind][value='0']")
     drawn(page, kind=0)

@@ -40,7 +40,7 @@ class Expected:
         stacks: ``ENCODER`` (bidirectional), ``CAUSAL`` (with or without an encoder), ``HYBRID`` (causal, and
             not all layers attend), or "" where there is no map, or several towers.
         options: What its configuration needs beside ``OPTIONS``.
-        own: What its ``output_attentions`` are: "maps", "scores", "bands", "mean" (of the heads),
+        returns: What its ``output_attentions`` are: "maps", "scores", "bands", "mean" (of the heads),
             "windows" (as if those of an image were sequences),
             "states" (those of layers that do not attend, beside the maps), or "hooks" (none, but
             its attention modules give them).

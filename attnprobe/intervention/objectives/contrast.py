@@ -59,10 +59,10 @@ class ContrastMeasure(Objective):
 
     def answer(self, batch: Batch, untouched: Answer | None = None) -> Answer:
         """Answer with m of the clean texts in the place of a loss."""
-        return Answer(self.compute(batch, corrupted=False))
+        return Answer(self.compute_m(batch, corrupted=False))
 
     @abstractmethod
-    def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
+    def compute_m(self, batch: Batch, *, corrupted: bool) -> Tensor:
         """Compute m of the clean or the corrupted texts of a batch, (batch,)."""
 
     def compare(self, logits: Tensor, members: NDArray[np.int64]) -> Tensor:
@@ -89,7 +89,7 @@ class ClassContrast(ContrastMeasure):
     def number(self, answer: str | int | None) -> int:
         return -1 if answer is None else Classes(self.checkpoint).number(answer)
 
-    def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
+    def compute_m(self, batch: Batch, *, corrupted: bool) -> Tensor:
         return self.compare(self.ask(batch).logits, batch.members)
 
 
@@ -108,7 +108,7 @@ class NumberContrast(ContrastMeasure):
     about = "the predicted number"
     unit = ""
 
-    def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
+    def compute_m(self, batch: Batch, *, corrupted: bool) -> Tensor:
         return upcast(self.ask(batch).logits).squeeze(-1)
 
 
@@ -119,7 +119,7 @@ class MaskContrast(ContrastMeasure):
     reads = "mask"
     about = "the log odds of the answer behind the mask, ln p / (1 - p)"
 
-    def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
+    def compute_m(self, batch: Batch, *, corrupted: bool) -> Tensor:
         places = torch.from_numpy(self.places[batch.members, int(corrupted)])
         chosen = torch.arange(batch.ids.shape[1]) == places[:, None]
         return self.compare(read_tokens(self.checkpoint, batch.inputs, chosen), batch.members)
@@ -140,7 +140,7 @@ class TextContrast(ContrastMeasure):
     reads = "text"
     about = "the log probability of the text that is read, ln p(tokens after the first)"
 
-    def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
+    def compute_m(self, batch: Batch, *, corrupted: bool) -> Tensor:
         logits = self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits
         return _sum_log_probabilities(upcast(logits[:, :-1]), batch.ids[:, 1:])
 
@@ -155,7 +155,7 @@ class TargetContrast(ContrastMeasure):
         "the logit of the first token of the target that the other target has not, less that of the other's"
     )
 
-    def compute(self, batch: Batch, *, corrupted: bool) -> Tensor:
+    def compute_m(self, batch: Batch, *, corrupted: bool) -> Tensor:
         logits = upcast(self.checkpoint.model(**self.checkpoint.inputs(batch.inputs)).logits)
         right = torch.tensor([self.targets[member] for member in batch.members], device=logits.device)
         second = torch.from_numpy(self.others[batch.members]).to(logits.device)

@@ -130,7 +130,7 @@ class RelatedTexts(Objective):
         """List the sequences that are part of an example."""
 
     @abstractmethod
-    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
+    def measure_examples(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
         """Compute the numbers that metrics need of each example (example,) from embeddings (text, width)."""
 
     def list_roles(self, members: Ints) -> list[str]:
@@ -164,7 +164,7 @@ class RelatedTexts(Objective):
         self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]
     ) -> Predictions:
         with torch.inference_mode():
-            scores = self.score(_place_states(answers["state"], batches), needs)
+            scores = self.measure_examples(_place_states(answers["state"], batches), needs)
         shared = np.bincount(self.numbers)[self.numbers] > 1
         names = name_documents(self.numbers.astype(np.uint64))
         return {CLUSTER: np.where(shared, names, -1), **{name: scores[name].numpy() for name in scores}}
@@ -173,7 +173,7 @@ class RelatedTexts(Objective):
         """Bind the losses of texts to T dL/dh_t, computed from the embeddings (text, width)."""
         with torch.inference_mode(mode=False), torch.enable_grad():
             leaf = _place_states(states, batches).requires_grad_()
-            (slopes,) = torch.autograd.grad(self.score(leaf, [self.loss])[self.loss].mean(), leaf)
+            (slopes,) = torch.autograd.grad(self.measure_examples(leaf, [self.loss])[self.loss].mean(), leaf)
         bound = copy(self)
         bound._slopes = (slopes * len(states)).detach()
         return bound
@@ -246,7 +246,7 @@ class Similarity(Tuples):
     def list_gold(self, examples: Ints) -> Values:
         return self.given
 
-    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
+    def measure_examples(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
         first, second = _gather(states, self.members).unbind(1)
         cosines = (first * second).sum(-1)
         given, targets = torch.from_numpy(self.given), torch.from_numpy(self.targets)
@@ -268,7 +268,7 @@ class Triplets(Tuples):
     builders = MappingProxyType({"loss": partial(mean_score, "loss", "cosine", higher_is_better=False)})
     width = 3
 
-    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
+    def measure_examples(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
         anchor, positive, negative = _gather(states, self.members).unbind(1)
         lead = (anchor * (positive - negative)).sum(-1)
         right = lead.round(decimals=DECIMALS) > 0
@@ -342,7 +342,7 @@ class Retrieval(RelatedTexts):
     def list_texts(self) -> Ints:
         return np.concatenate([self.queries, self.passages])
 
-    def score(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
+    def measure_examples(self, states: Tensor, needs: Sequence[str]) -> dict[str, Tensor]:
         losses, ranks = [], []
         measures = [name for name in needs if name != "loss"]
         for cosines, row, column in self._iterate_cosines(states):

@@ -119,11 +119,11 @@ def patch_pairs(
             base, source = (part, part.baseline) if plan.noising else (part.baseline, part)
             gates.open()
             with torch.inference_mode(), gates.record_outputs() as others:
-                source_m = measure.compute(source, corrupted=plan.noising)
+                source_m = measure.compute_m(source, corrupted=plan.noising)
             recording = replay.record if resumes else gates.record_outputs
             mode = torch.enable_grad() if attribute else torch.inference_mode()
             with mode, recording(differentiable=attribute):
-                base_m = measure.compute(base, corrupted=not plan.noising)
+                base_m = measure.compute_m(base, corrupted=not plan.noising)
             check_finite(torch.stack([base_m.detach(), source_m]), checkpoint, "numbers")
             outputs = dict(gates.outputs)
             effect, attribution = np.full((2, len(part), *chosen.shape), np.nan)
@@ -152,7 +152,7 @@ def patch_pairs(
                         patched = output.clone() if at else other
                         patched[:, where] = other[:, where]
                         close_head(gates, layer, head, patched, model.shape[1])
-                        change = _as_array(measure.compute(base, corrupted=not plan.noising) - base_m)
+                        change = _as_array(measure.compute_m(base, corrupted=not plan.noising) - base_m)
                     effect[(slice(None), layer, head, *at)] = change
 
         with replay.watch(architecture.sites) if resumes else nullcontext():

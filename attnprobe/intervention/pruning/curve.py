@@ -1,11 +1,10 @@
 """The pruning curve: the score while heads are removed step by step."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import islice, takewhile
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import torch
@@ -79,24 +78,16 @@ def prune_in_steps(
         saving.check(model)
     steps, settings = plan_steps(int(kept.sum()), step), {"step": step, "rerank": rerank, "margin": margin}
     question = {"metric": name, "--by": criterion.name, **settings, "random orders": random_orders}
+    halves = criterion.side is None and rank_documents is None
     with (
         session.open_run(model, "prune", question) as run,
         session.bind(model, documents, run, name) as data,
-        ExitStack() as ranking,
+        nullcontext(data)
+        if rank_documents is None
+        else session.bind(model, rank_documents, run, name, "examples to rank on") as others,
     ):
-        ranked = scored = data
-        if rank_documents is not None:
-            others = session.bind(model, rank_documents, run, name, "examples to rank on")
-            ranked = ranking.enter_context(others)
-        elif criterion.side is None:
-            ranked, scored = data.half(False), data.half(True)
-            if not (len(ranked.documents) and len(scored.documents)):
-                raise DataError("One document can't be both ranked and scored on; give more, or --rank-data.")
-            progress.say(
-                f"heads are ranked on one half of the examples ({len(ranked.documents):,}) and scored on "
-                f"the other ({len(scored.documents):,}); --rank-data ranks on other data."
-            )
-        progress.say(_estimate_time(ranked, scored, criterion, steps, random_orders, settings))
+        ranked, scored = _split_halves(data) if halves else (others, data)
+        progress.say(_estimate_time(ranked, scored, criterion, steps, random_orders, rerank, margin))
         measure = partial(measure_importance, criterion, ranked, build_metric(name, ranked, seed))
         order = order_stepwise(model.shape, steps if rerank else steps[-1:], measure)
         rank_data = rank_source.described if rank_source else None
@@ -114,21 +105,34 @@ def prune_in_steps(
     return Pruning(table, model, order, within)
 
 
+def _split_halves(data: TaskData) -> tuple[TaskData, TaskData]:
+    """Split the examples into those to rank heads on and those to score, and say so."""
+    ranked, scored = data.half(False), data.half(True)
+    if not (len(ranked.documents) and len(scored.documents)):
+        raise DataError("One document can't be both ranked and scored on; give more, or --rank-data.")
+    data.run.progress.say(
+        f"heads are ranked on one half of the examples ({len(ranked.documents):,}) and scored on the other "
+        f"({len(scored.documents):,}); --rank-data ranks on other data."
+    )
+    return ranked, scored
+
+
 def _estimate_time(
     ranked: TaskData,
     scored: TaskData,
     criterion: Criterion,
     steps: Sequence[int],
     random_orders: int,
-    settings: Mapping[str, Any],
+    rerank: bool,
+    margin: float | None,
 ) -> str:
     """Estimate how many passes a run makes, and how long they take by the time of one batch."""
-    ranking = {"ablation": steps[-1] + 1, "ig": scored.model.shape[0] * NODES * _BACKWARD}.get(
-        criterion.name, _BACKWARD
-    )
-    ranking *= 0 if criterion.side is not None else len(steps) - 1 if settings["rerank"] else 1
+    costs = {"ablation": steps[-1] + 1, "ig": scored.model.shape[0] * NODES * _BACKWARD}
+    ranking = costs.get(criterion.name, _BACKWARD) * (len(steps) - 1 if rerank else 1)
+    if criterion.side is not None:
+        ranking = 0
     scoring, about = 2 + (1 + random_orders) * (len(steps) - 2), ""
-    if settings["margin"] is not None:
+    if margin is not None:
         scoring = (len(steps) + min(int(np.diff(steps).max()), _PARTS) - 1) * (1 + random_orders)
         about = "at most "
     batches = scored.corpus.batches
@@ -202,7 +206,7 @@ def walk_within(
 def tabulate_curve(
     masked: MaskedModel,
     criterion: str,
-    chosen: Order,
+    order: Order,
     steps: Sequence[int],
     seeds: Sequence[int],
     labels: Labels,
@@ -211,7 +215,7 @@ def tabulate_curve(
     """Score the order of the criterion and random ones after each step, and tabulate the curves."""
     data, metric, length = masked.data, masked.metric, len(steps)
     shape, kept = data.model.shape, data.model.architecture.kept
-    orders = [chosen, *(order_at_random(kept, seed) for seed in seeds)]
+    orders = [order, *(order_at_random(kept, seed) for seed in seeds)]
     rows, removed = len(orders) * length, np.tile(steps, len(orders))
     masks = [mask_heads(shape, order, number) for order in orders for number in steps]
     predictions = masked.predict(masks, "pruning")

@@ -11,15 +11,12 @@ from attnprobe.intervention.ablation import find_example_score, measure_moves
 from attnprobe.intervention.gradient import attribute, name_pass
 from attnprobe.intervention.metrics.score import Score
 from attnprobe.intervention.pruning.criterion import Criterion
-from attnprobe.intervention.request import Method
 from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import AblationRun, HeadMask, run_trials
 
 #: A number for every head (layer, head); NaN for those that are pruned already.
 Importance = NDArray[np.float64]
 Order = NDArray[np.int64]
-#: The methods of the criteria that are no mere gradients.
-_METHODS: dict[str, Method] = {"ig": "ig", "lrp": "lrp"}
 
 
 def measure_importance(
@@ -48,7 +45,8 @@ def measure_importance(
     elif criterion.name == "ablation":
         importance = _measure_moves(data, metric, kept & on)
     else:
-        sums = attribute(data, _METHODS.get(criterion.name, "gradient"), open_heads=on)
+        method = criterion.name if criterion.name in ("ig", "lrp") else "gradient"
+        sums = attribute(data, method, open_heads=on)
         importance = (sums.squares if criterion.name == "fisher" else sums.size).average
         importance = np.where(on, importance, 0.0)  # a closed gate has a derivative too
     if criterion.name == "gradient-normed":

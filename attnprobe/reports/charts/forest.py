@@ -59,9 +59,8 @@ class Forest(Figure):
         across = max(1, min(self.side_by_side, len(panels), int(request.room // 150)))
         panels = panels[: across * max(1, int(request.high // (_AROUND + 3 * _ROW)))]
         most = max(3, int((request.high / -(-len(panels) // across) - _AROUND) // _ROW))
-        words = {
-            one.heading: one.write(table) for one in self.words if request.width >= BESIDE or not one.wide
-        }
+        narrow = request.width < BESIDE
+        words = {text.heading: text.write(table) for text in self.words if not (narrow and text.wide)}
         size, limit = request.theme.small(1), max(60, request.width // 3)
         beside = [min(measure_words([*cells, heading], size), limit) + 10 for heading, cells in words.items()]
         beside.append(min(measure_words(labels, size), limit) + 30)
@@ -86,9 +85,8 @@ class Forest(Figure):
                 if name and not place:
                     amend(chart, title=alt.TitleParams(name.replace("_", " "), frame="bounds"))
                 charts.append(amend(chart, width=width, height=alt.Step(_ROW)))
-            charts += [
-                _write_beside(one, [cells[row] for row in rows], request) for one, cells in words.items()
-            ]
+            for heading, cells in words.items():
+                charts.append(_write_beside(heading, [cells[row] for row in rows], request))
         columns = len(axes) + len(words) if across == 1 else across
         whole = alt.concat(*charts, columns=columns, align="each", spacing={"row": 12, "column": 10})
         amend(whole, resolve={"scale": {"shape": "shared", "fill": "shared", "stroke": "shared"}})

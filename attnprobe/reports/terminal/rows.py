@@ -144,11 +144,11 @@ def print_groups(table: HeadTable, screen: Screen) -> set[str]:
     columns = list_tested_measures(table)[: None if screen.full else 3]
     for column in columns:
         every = list_group_tests(table, column.name)
-        compared = every if screen.full else every[:12]
-        p = [screen.signs.undefined if np.isnan(one.p) else format_p(one.p) for one in compared]
-        fields = [Field("", "", [one.label for one in compared], is_text=True), Field("p", "", p)]
+        tests = every if screen.full else every[:12]
+        p = [screen.signs.undefined if np.isnan(test.p) else format_p(test.p) for test in tests]
+        fields = [Field("", "", [test.label for test in tests], is_text=True), Field("p", "", p)]
         # All numbers have the same decimals: they are written as one column.
-        rows = [row for one in compared for row in one.rows]
+        rows = [row for test in tests for row in test.rows]
         values, errors = (
             [None if row is None else cells[row] for row in rows]
             for cells in (read_cells(table, column.name), read_cells(table, f"{column.name}_se"))
@@ -158,13 +158,13 @@ def print_groups(table: HeadTable, screen: Screen) -> set[str]:
         for place, name in enumerate(groups):
             fields.append(Field(shorten(clean(name), 14), "", written[place :: len(groups)]))
         unit = f", {clean(column.unit)}" if column.unit else ""
-        more = f"; {len(compared)} of {len(every)} rows" if len(every) > len(compared) else ""
+        more = f"; {len(tests)} of {len(every)} rows" if len(every) > len(tests) else ""
         screen.print_heading(f"{name_measure(column)}{unit}{more}")
-        print_fields(fields, screen, [one.p < SIGNIFICANT for one in compared])
+        print_fields(fields, screen, [test.p < SIGNIFICANT for test in tests])
     rule = f"p: whether groups are alike (adjusted); * they differ, p < {format_number(SIGNIFICANT)}"
     screen.print(rule, "dim")
-    tests = {f"{column.name}{end}" for column in columns for end in ("", "_q", "_q_p", "_q_p_adjusted")}
-    return {*tests, "layer", "head"}
+    shown = {f"{column.name}{end}" for column in columns for end in ("", "_q", "_q_p", "_q_p_adjusted")}
+    return {*shown, "layer", "head"}
 
 
 def _draw_sparkline(values: np.ndarray, scale: Scale, screen: Screen) -> Text:
