@@ -15,15 +15,11 @@ NAN = float("nan")
 def table(values, notes=(), kinds=None, **record):
     """Make a table of heads, three a layer."""
     rows = len(values)
-    columns = [Column(name, role="key") for name in ("model", "dataset")]
-    data = {"model": ["m"] * rows, "dataset": ["d"] * rows}
-    if kinds:
-        columns.append(Column("attention", role="key"))
-        data["attention"] = list(kinds)
-    columns += [Column("layer", role="key"), Column("head", role="key"), Column("n", role="count")]
+    keys = {"model": ["m"] * rows, "dataset": ["d"] * rows} | ({"attention": list(kinds)} if kinds else {})
+    keys |= {"layer": [row // 3 for row in range(rows)], "head": [row % 3 for row in range(rows)]}
+    columns = [*(Column(name, role="key") for name in keys), Column("n", role="count")]
     columns += [Column("x", "share", headline=True), Column("x_se", "share", "error")]
-    data |= {"layer": [row // 3 for row in range(rows)], "head": [row % 3 for row in range(rows)]}
-    data |= {"n": [9] * rows, "x": list(values), "x_se": [0.1] * rows}
+    data = {**keys, "n": [9] * rows, "x": list(values), "x_se": [0.1] * rows}
     return HeadTable("x of heads", columns, data, notes, record)
 
 

@@ -102,15 +102,6 @@ def test_overwrite_spares_a_json_that_is_not_this_tables_own(tmp_path, table, co
     assert [path.read_text() for path in tmp_path.iterdir()] == [content]
 
 
-def test_a_link_is_followed_and_not_replaced(tmp_path, table):
-    (tmp_path / "there").mkdir()
-    link, target = tmp_path / "link.csv", tmp_path / "there" / "heads.csv"
-    link.symlink_to(target)
-    assert write_table(table, output=link)[0] == target
-    assert link.is_symlink()
-    assert len(pd.read_csv(link)) == 6
-
-
 @pytest.mark.parametrize("step", [("replace", 1), ("replace", 2), ("fsync", 1), ("fsync", 2)])
 @pytest.mark.parametrize(
     "failure", [(errno.ENOSPC, "No space left on device"), (errno.EACCES, "Permission"), (errno.EIO, "error")]

@@ -18,21 +18,6 @@ def softmax(*shape):
     return (values / values.sum(-1, keepdims=True)).astype(np.float32)
 
 
-def maps_of(length, *, grid=None, special=(0, -1), rolled=False):
-    marked = np.zeros(length, bool)
-    marked[list(special)] = True
-    words = np.arange(length) // 2
-    side = Side(
-        tuple(f"t{n}" for n in range(length)), tuple(f"t{n}" for n in range(length)), marked,
-        words, tuple(f"w{n}" for n in range(words[-1] + 1)), grid,
-    )  # fmt: skip
-    rows = softmax(3, 2, length, length)
-    return Maps(
-        Kind.ENCODER, (0, 1, 2), rows, side, side, np.ones((3, 2), bool),
-        softmax(3, length, length) if rolled else None,
-    )  # fmt: skip
-
-
 def test_layers_are_rounded_to_four_decimals():
     rows = softmax(4, 7, 9)
     rows[0, 0] = np.eye(9)[3]
@@ -44,7 +29,10 @@ def test_layers_are_rounded_to_four_decimals():
 
 @pytest.mark.parametrize("length", [5, 32, 33, 256])
 def test_small_maps_hold_the_most_of_their_cells(length):
-    maps = maps_of(length, rolled=True)
+    labels = tuple(map(str, range(length)))
+    side = Side(labels, labels, np.zeros(length, bool))
+    rows, rolled = softmax(3, 2, length, length), softmax(3, length, length)
+    maps = Maps(Kind.ENCODER, (0, 1, 2), rows, side, side, np.ones((3, 2), bool), rolled)
     values = shrink_maps(maps, most=8)
     assert values.shape == (3, 3, min(length, 8), min(length, 8))
     if length <= 8:

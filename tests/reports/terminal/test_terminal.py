@@ -8,15 +8,11 @@ from printed import shown
 
 from attnprobe.table.table import Column, HeadTable
 
-NUMBER = re.compile(r"(?<![\w.])-?\d+\.\d+(?:e-?\d+)?(?![\w.])")
 
-
-def _grid_numbers(lines, layer):
-    printed = []
-    for line in lines:
-        if re.match(rf"L{layer}\s", line):
-            printed += [float(number) for number in NUMBER.findall(line)]
-    return printed
+def read_layer(lines, layer):
+    """Read the numbers of a layer, over all pieces of a map."""
+    parts = [line.split()[1:] for line in lines if re.match(rf"L{layer}\s", line)]
+    return [float(part) for piece in parts for part in piece]
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -27,7 +23,7 @@ def test_every_number_is_there_in_place_at_every_width(heads, width, layers, per
     lines = shown(heads(layers, per_layer, entropy=values), width, precision=3)
     for layer in range(layers):
         expected = [*grid[layer], grid[layer].mean()]
-        np.testing.assert_allclose(_grid_numbers(lines, layer), expected, atol=5.01e-4)
+        np.testing.assert_allclose(read_layer(lines, layer), expected, atol=5.01e-4)
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -41,12 +37,7 @@ def test_figures_are_true_to_two_digits_of_the_largest(heads, width, scale):
     unit = float(in_units.group()) if in_units else 1.0
     grid = values.reshape(12, 12)
     for layer in range(12):
-        printed = [
-            float(part) * unit
-            for line in lines
-            if re.match(rf"L{layer}\s", line)
-            for part in line.split()[1:]
-        ]
+        printed = np.array(read_layer(lines, layer)) * unit
         expected = [*grid[layer], grid[layer].mean()]
         np.testing.assert_allclose(printed, expected, atol=abs(scale) * 0.0102)
 

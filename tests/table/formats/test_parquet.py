@@ -7,16 +7,8 @@ import pyarrow.parquet
 from attnprobe.table.table import Column, HeadTable
 
 
-def render(table: HeadTable) -> bytes:
-    return table.render("parquet")
-
-
-def _read(content: bytes) -> pyarrow.Table:
-    return pyarrow.parquet.read_table(io.BytesIO(content))
-
-
 def test_provenance_units_and_notes_ride_in_the_schema(heads):
-    about = pd.read_parquet(io.BytesIO(render(heads(1, 2, entropy=np.ones(2))))).attrs
+    about = pd.read_parquet(io.BytesIO(heads(1, 2, entropy=np.ones(2)).render("parquet"))).attrs
     assert about["provenance"]["seed"] == 42
     assert about["columns"][5]["unit"] == "nats"
     assert about["notes"] == ["Entropy falls with depth."]
@@ -26,7 +18,8 @@ def test_gaps_are_null_and_integers_stay_integers():
     columns = [Column("label", role="key"), Column("nearest", role="count"), Column("x"), Column("never")]
     nan = float("nan")
     data = {"label": [None, "a"], "nearest": [nan, 3.0], "x": [nan, 1.0], "never": [nan, nan]}
-    arrow = _read(render(HeadTable("t", columns, data)))
+    content = HeadTable("t", columns, data).render("parquet")
+    arrow = pyarrow.parquet.read_table(io.BytesIO(content))
     assert [str(field.type) for field in arrow.schema] == ["string", "int64", "double", "double"]
     assert arrow.to_pydict() == {
         "label": [None, "a"],

@@ -8,12 +8,8 @@ import openpyxl
 from attnprobe.table.table import Column, HeadTable
 
 
-def render(table: HeadTable, precision: int | None = None) -> bytes:
-    return table.render("xlsx", precision)
-
-
 def book(table, precision=None):
-    return openpyxl.load_workbook(io.BytesIO(render(table, precision)))
+    return openpyxl.load_workbook(io.BytesIO(table.render("xlsx", precision)))
 
 
 def values(sheet):
@@ -31,7 +27,7 @@ def test_what_looks_like_a_formula_is_text():
         assert (cell.value, cell.data_type, cell.quotePrefix) == (text, "s", True)
         assert (number.value, number.data_type, number.quotePrefix) == (-1.5, "n", False)
     assert page.cell(1, 1).data_type == "s"
-    with zipfile.ZipFile(io.BytesIO(render(table))) as parts:
+    with zipfile.ZipFile(io.BytesIO(table.render("xlsx"))) as parts:
         assert not any(b"<f>" in parts.read(name) for name in parts.namelist())
 
 
