@@ -50,7 +50,7 @@ class TaskModel:
     conservation: str = ""
 
     @property
-    def kind(self) -> type[Objective]:
+    def objective_class(self) -> type[Objective]:
         return import_objective(self.objective)
 
     @property
@@ -61,7 +61,7 @@ class TaskModel:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The metrics that can score the checkpoint, the usual one first."""
-        return self.kind.list_metrics(self.checkpoint)
+        return self.objective_class.list_metrics(self.checkpoint)
 
     def check_methods(self, methods: Collection[str]) -> "TaskModel":
         """Refuse methods that the task doesn't allow; for ``lrp``, verify that layers conserve relevance."""
@@ -73,7 +73,7 @@ class TaskModel:
             )
         if "lrp" not in methods:
             return self
-        headed = self.kind.head is not None
+        headed = self.objective_class.head is not None
         return replace(self, conservation=check_relevance(self.checkpoint, self.architecture, headed=headed))
 
     def gate(self) -> AbstractContextManager[Gates]:
@@ -171,7 +171,7 @@ class TaskSession:
         A labelled document is one example, truncated if it is too long; without labels, each window is one.
         Some metrics need generated text, so ``metric`` is known here; ``name`` tells several sets apart.
         """
-        checkpoint, kind, progress = model.checkpoint, model.kind, run.progress
+        checkpoint, kind, progress = model.checkpoint, model.objective_class, run.progress
         spec, options = OBJECTIVES[model.objective], limit_batches(self.options, checkpoint)
         reading = options = replace(options, truncate=options.truncate or bool(spec.gold))
         labelled = LabelledExamples(documents, kinds=spec.gold or None)

@@ -210,7 +210,7 @@ def add_tree_columns(statistic: Statistic, counts: Blocked, build: TableBuilder)
 
 TREES = Statistic(
     "uuas", "share of edges", compare_with_gold, scope="map", sums=Blocked, columns=add_tree_columns,
-    family=FAMILY, title="gold edges in the tree of a head", headline=True, version=2, order=3,
+    family=FAMILY, title="gold edges in the tree of a head", version=2, order=3,
 )  # fmt: skip
 
 

@@ -25,13 +25,13 @@ sys.meta_path.insert(0, Never())
 COMMANDS = """
 import contextlib, io
 from attnprobe.cli.app import run
-said = []
+answers = []
 for words in json.loads(sys.argv[1]):
     out, error = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         code = run(words)
-    said.append([code, out.getvalue(), error.getvalue()])
-print(json.dumps(said))
+    answers.append([code, out.getvalue(), error.getvalue()])
+print(json.dumps(answers))
 """
 
 
@@ -56,9 +56,9 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
-def ask(code, asked):
+def ask(code, request):
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT + code, json.dumps(asked)],
+        [sys.executable, "-c", WITHOUT + code, json.dumps(request)],
         check=False,
         capture_output=True,
         text=True,
@@ -82,6 +82,17 @@ REFUSED = {
     "importance demo -d in.conllu --label-column goal": "in.conllu is CoNLL-U; --label-column takes",
     "census demo -d pictures --label-column goal": "pictures has no metadata.csv that could hold",
     "entropy demo -d in.json": "in.json holds neither an array nor an object with just one array",
+    "census demo --everything --statistics entropy": "--everything measures all there is",
+    "probe demo --gold coreference --subtypes": "--subtypes is about treebanks",
+    "probe demo --by head --folds 3": "--by head gives the weights of one probe",
+    "links demo --targets in.txt": "--targets and --one-based go with --alignments",
+    "links demo --alignments in.txt": "--alignments needs the texts that are aligned",
+    "links demo -d in.txt -d in.csv --alignments in.txt": "--alignments goes with one file of pairs",
+    "links demo -d in.csv --text-column body --alignments in.txt --targets in.txt": "--targets is a file of",
+    "links demo --by-group genre --weights norm": "--by-group scores the best heads of all groups",
+    "view demo hello --role next -o page.html": "--role needs a --census",
+    "view demo hello --alignment 0-0 -o page.html": "--alignment is between the words of two texts",
+    "correlate --in-domain heads1.csv --out-domain heads2.csv --measure gradient": "Two tables are compared",
     "syntax demo -d no_model": "no_model is a folder; give one file of it",
     "syntax demo --trees --relations nsubj": "--trees is about whole trees",
     "syntax demo --trees --folds 3": "--trees chooses no heads",

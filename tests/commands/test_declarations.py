@@ -11,11 +11,12 @@ from attnprobe.commands import COMMANDS
 from attnprobe.registry import Option, command
 
 
-@pytest.mark.parametrize("one", COMMANDS.values(), ids=lambda one: one.name)
-def test_documentation_names_every_keyword(one):
-    said = getattr(attnprobe, one.name).__doc__
-    assert all(f"\n    {name}: " in said for name in inspect.signature(one.function).parameters)
-    assert said.startswith(one.help.partition("\n")[0])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_documentation_names_every_keyword(name):
+    documentation = getattr(attnprobe, name).__doc__
+    parameters = inspect.signature(COMMANDS[name].function).parameters
+    assert all(f"\n    {parameter}: " in documentation for parameter in parameters)
+    assert documentation.startswith(COMMANDS[name].help.partition("\n")[0])
 
 
 class Shared(TypedDict, total=False):
@@ -55,10 +56,27 @@ def test_defaults_reach_the_body():
     assert sample("b", quiet=True) == ("b", {"number": None, "folds": 5, "quiet": True})
 
 
+LINKED = {"text": "a dog", "links": [{"source": [0, 1], "target": [2, 5]}]}
+PAIR = {"clean": "a [MASK]", "corrupted": "the [MASK]", "answer": "dog", "other": "dog"}
+
+
 @pytest.mark.parametrize(
     ("name", "given", "sentence"),
     [
         ("entropy", {"texts": 3}, "not int"),
+        ("entropy", {"texts": ["a"], "text_column": "t"}, "one by one have no columns"),
+        ("entropy", {"texts": {"t": "abc"}, "text_column": "t"}, "The column 't' of the dict is one string"),
+        ("entropy", {"texts": {"t": ["a"], "u": []}, "text_column": "t", "text_pair_column": "u"},
+         "differ in length"),
+        ("entropy", {"texts": ["\u200b"]}, "None of the documents gives a single token"),
+        ("importance", {"texts": "embedded", "labels": ["a"]}, "labels go with a list of texts"),
+        ("importance", {"texts": ["a"], "labels": [[{}]]}, "not a string or a number"),
+        ("importance", {"texts": [("a", "b")], "labels": ["x"], "objective": "similarity"},
+         "The score 'x' of a pair is not a number"),
+        ("probe", {"texts": [LINKED], "gold": "links"}, "All links of texts are of one document"),
+        ("patch", {"pairs": [PAIR]}, "Both answers to .* are the same to demo"),
+        ("view", {"text": "[SEP]", "hide_special": True}, "Every token is a special one"),
+        ("view", {"text": "a", "text_pair": "b", "image": "c.png"}, "An image is read with one text"),
         ("importance", {"texts": ["a", "b"], "labels": ["c"]}, "There are 2 texts, but 1 labels"),
         ("importance", {"texts": [("a", "\u200b")], "labels": [1], "objective": "similarity"},
          "There are no pairs that could be scored"),

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from attnprobe.corpus.cells import read_answers, read_tags
 from attnprobe.corpus.document import Document, Tagged
 from attnprobe.corpus.open import FORMATS, describe_source, open_split, read_documents
 from attnprobe.corpus.source import Source
@@ -534,3 +535,17 @@ def test_words_that_do_not_count(write):
     rows = '{"words": ["a", "b"], "tags": ["X", -100]}\n{"words": ["c"], "tags": [-100]}\n{"words": ["d"]}\n'
     documents = read(write("data.jsonl", rows), find_labels=True)
     assert documents == [Document("a b", label=Tagged(("a", "b"), ("X", None))), Document("c"), Document("d")]
+
+
+@pytest.mark.parametrize(
+    ("read", "says"),
+    [
+        (lambda: read_tags(["a", "dog"], ["x"], (), "row 1"), r"row 1 has 2 words, but \['x'\]"),
+        (lambda: read_tags(["dog"], [2.5], (), "row 1"), "row 1 has the label 2.5, not a string"),
+        (lambda: read_answers("a dog", "dog", "row 1"), "row 1 has 'dog' for its answers"),
+        (lambda: read_answers("a dog", {"text": ["dog"], "answer_start": [1]}, "row 1"), "does not stand at"),
+    ],
+)
+def test_labels_and_answers_that_do_not_fit(read, says):
+    with pytest.raises(AttnprobeError, match=says):
+        read()

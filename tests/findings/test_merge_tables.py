@@ -92,12 +92,14 @@ def spoil(content, name):
             record["options"]["content_only"] = True
         case "no sums":
             record["measurement"]["sums"] = record["measurement"]["sums"][:4000]
+        case "no part":
+            record["options"]["part"] = "3/2"
         case "no record":
             return "[1, 2"
     return json.dumps(content)
 
 
-@pytest.mark.parametrize("says", ["another model", "another setting", "no sums", "no record"])
+@pytest.mark.parametrize("says", ["another model", "another setting", "no sums", "no part", "no record"])
 def test_spoilt_records(jobs, tmp_path, says):
     content = json.loads((jobs / "second-census.csv.json").read_text())
     (tmp_path / "spoilt.json").write_text(spoil(content, says))

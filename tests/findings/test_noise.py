@@ -220,6 +220,13 @@ def test_damaged_records(damage):
         read_sample(broken, "score", numbers(values), "x.csv")
 
 
+def test_sums_that_are_no_numbers():
+    values = np.full((30, 2, 3), np.inf)
+    kept = block_record("score", PLACES, Blocked.of(values, documents=np.arange(30)), values.mean(0))
+    with pytest.raises(AttnprobeError, match="something that is no number"):
+        read_sample(kept, "score", numbers(values), "x.csv")
+
+
 def test_heads_that_the_record_does_not_know():
     with pytest.raises(AttnprobeError, match="can't be read"):
         read_sample(record()[0], "score", {("encoder", 0, 3): 1.0}, "x.csv")

@@ -194,6 +194,7 @@ def test_a_zeroed_head(zeroed, texts, saved):
         assert np.isnan(values[row]).all(), name
         assert np.isfinite(values[~row]).all(), name
     assert table.column("entropy_norm").unit == "nats, by norm"
+    assert table.column("norm_total").headline
     pairs = attnprobe.distance(zeroed, texts, weights="norm")
     assert pairs.title.endswith("by norm")
     gone = (pairs["layer_a"] == 1) & ((pairs["head_a"] == 2) | (pairs["head_b"] == 2))

@@ -134,6 +134,8 @@ def test_models_of_other_shapes_have_pairs_and_no_heads_of_one_number(tiny):
     assert comparison.pairs[kind].average.shape == (12, 8)
     assert comparison.numbered is None
     assert not comparison.shared.alike
+    with pytest.raises(AttnprobeError, match="can't be matched layer by layer"):
+        comparison.shared.check_layers(("one", "other"), "layer")
     other.resize_token_embeddings(20)
     with pytest.raises(AttnprobeError, match="other knows only 20; its tokenizer belongs to another model"):
         against((model, tokenizer), (other, tokenizer))

@@ -1,1 +1,1 @@
-"""What an ablation is scored by, and whether a difference in score is more than chance."""
+"""Metrics of tasks, with their errors and tests."""

@@ -1,1 +1,1 @@
-"""What a model is asked to do while its heads are switched."""
+"""Objectives: the tasks that a model is scored on while its heads are switched."""

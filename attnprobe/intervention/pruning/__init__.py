@@ -1,1 +1,1 @@
-"""How many heads can go: orders, curves, and checkpoints without them."""
+"""Pruning: orders of heads, the curve of the score, and pruned checkpoints."""

@@ -243,7 +243,6 @@ def test_removed_heads_have_no_rows_and_count_nothing_away():
     values[:, 0, 0] = np.nan
     table = tabulated(values, removed={(0, 0)})
     assert table["head"].tolist() == [1, 2]
-    assert table.column("uuas").headline
     assert table["n"].tolist() == [42, 42]
     notes = " ".join(table.notes)
     assert "no trees, left out: 7." in notes
