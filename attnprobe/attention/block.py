@@ -183,7 +183,8 @@ class AttentionBlock:
         """Weight each row by its keys' vector norms, and renormalise it: p_ij ||W_O,h v_j|| over its sum.
 
         Rows with sum 0, such as those of a zeroed head, become NaN. ``lengths`` are the norms from
-        ``measure_lengths``, (batch, head, key).
+        ``measure_lengths``, (batch, head, key). The new block keeps the sums as ``weighted``, and has no
+        scores or outputs.
 
         Source: Kobayashi et al. (2020), Attention is not only a weight, section 3.
         """

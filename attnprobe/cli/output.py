@@ -156,15 +156,19 @@ def _emit(table: "HeadTable", format: str, given: Given) -> None:
         try:
             chosen = table.take(split_names(given["only"]), given["rows"])
         except AttnprobeError as error:  # a wrong name is not to cost a long run
-            _write(table, format, given)
+            _write_or_rescue(table, format, given)
             raise UsageError(f"{str(error).rstrip('.')}; all columns were written.") from error
-        _write(chosen, format, given)
+        _write_or_rescue(chosen, format, given)
         if format == "table" and table.below is not None:
             print()
-            _write(replace(table.below().take(rows=given["rows"]), notes=[]), format, given)
+            _write_or_rescue(replace(table.below().take(rows=given["rows"]), notes=[]), format, given)
 
 
-def _write(table: "HeadTable", format: str, given: Given) -> None:
+def _write_or_rescue(table: "HeadTable", format: str, given: Given) -> None:
+    """Write a table; print where, and its notes unless standard output holds them, to standard error.
+
+    If it can't be written there, it is rescued, and the AttnprobeError that is raised says where it is.
+    """
     from attnprobe.reports.sink import write_rescued, write_table
 
     options = ("output", "format", "precision", "overwrite", "full", "rows")

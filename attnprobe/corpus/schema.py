@@ -215,6 +215,7 @@ class LabelledTexts(Texts):
                 self.text, self.label, self._tags = words, tags, True
 
     def read_label(self, row: Row) -> Label | None:
+        """Read the answers to a question, the tags of words, a list of labels or one; None for no label."""
         if self.label is None or self.text is None:
             return None
         cell, classes = row.cells.get(self.label), self._table.classes.get(self.label, ())

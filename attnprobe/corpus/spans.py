@@ -117,8 +117,12 @@ def split_annotation(
 def _describe_words(
     words: Iterable[tuple[Span, TokenSpan]], annotation: Annotation, texts: Mapping[Where, str]
 ) -> dict[str, Any]:
-    """Describe words: their tokens, ordered by ends, a hash of each spelling, and parts of speech."""
-    first: dict[TokenSpan, Span] = {}  # of several words with the same tokens
+    """Give fields of ``TokenAnnotation``: words ordered by ends, hashes of spellings, and parts of speech.
+
+    Of several words with the same tokens, the first counts. If no part of speech is known, that field is
+    empty.
+    """
+    first: dict[TokenSpan, Span] = {}
     for word, here in words:
         first.setdefault(here, word)
     spans = sorted(first, key=lambda here: (here.stop, here.start))

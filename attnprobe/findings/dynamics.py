@@ -71,7 +71,10 @@ def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTab
 
 
 def split_steps(table: HeadTable) -> list[Step]:
-    """Split a table that ``stack_steps`` stacked; each part has the record and notes of its step."""
+    """Undo ``stack_steps``: each step on record, with its table, which has the record and notes of the step.
+
+    Raises DataError if no steps are on record.
+    """
     if STEP not in table.data or not isinstance(table.provenance.get("steps"), list):
         raise DataError("the table has no steps of training on record, so no further step can be added")
     title, steps = table.title.rpartition(" at ")[0], list[Step]()

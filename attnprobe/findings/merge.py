@@ -302,7 +302,7 @@ def merge_tables(
 
 
 def _read_single(table: Path | str | HeadTable) -> HeadTable:
-    """Read the only table that was given, perhaps by the json beside it."""
+    """Read a table from its file, or from the file that its json names; a HeadTable stays as it is."""
     if isinstance(table, HeadTable):
         return table
     path = Path(table)

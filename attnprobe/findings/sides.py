@@ -112,7 +112,7 @@ class TableSide:
 
 
 def _read_label(cells: Sequence[Cell], column: str, name: str) -> str:
-    """Read a column whose cells must all be the same."""
+    """Give the single value of a column as text, a blank as "empty"; raise DataError if there are several."""
     labels = list(dict.fromkeys("empty" if cell is None else str(cell) for cell in cells))
     if len(labels) > 1:
         raise DataError(

@@ -48,7 +48,7 @@ def list_tied_weights(model: PreTrainedModel) -> set[str]:
 
 
 def list_execution_devices(module: nn.Module) -> Iterator[torch.device]:
-    """List the devices on which accelerate runs a module; empty without accelerate."""
+    """List the devices that hooks of accelerate name for a module, not for its parts; empty without hooks."""
     hook: Any = getattr(module, "_hf_hook", None)
     devices = (getattr(part, "execution_device", None) for part in getattr(hook, "hooks", (hook,)))
     yield from (torch.device(device) for device in devices if device is not None)

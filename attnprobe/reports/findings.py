@@ -97,7 +97,7 @@ def list_tested_measures(table: HeadTable) -> list[Column]:
 
 
 def list_group_tests(table: HeadTable, measure: str) -> list[GroupTest]:
-    """List the tests of a measure, the largest differences first, and last what has no test."""
+    """List the tests of a measure by rising p, then by falling statistic; last what has no test."""
     keys = [read_cells(table, name) for name in list_keys(table) if name != GROUP]
     places: dict[tuple[Cell, ...], dict[Cell, int]] = {}
     for row, (group, *key) in enumerate(zip(read_cells(table, GROUP), *keys, strict=True)):

@@ -139,7 +139,7 @@ class Clusters:
         return dict(sorted(Counter(number for number in self.numbers if number is not None).items()))
 
     def explain(self) -> str:
-        """Say where the tree is cut, and what that leaves."""
+        """Write the height of the cut and its rule, the number and sizes of clusters, and of lone heads."""
         sizes, alone = self.sizes.values(), self.numbers.count(None)
         ends = dict.fromkeys(map(str, (min(sizes, default=0), max(sizes, default=0))))
         plural = "" if len(sizes) == 1 else "s"

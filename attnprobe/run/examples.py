@@ -126,7 +126,7 @@ def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tupl
 
 def tokenise_targets(checkpoint: Checkpoint, texts: Sequence[str]) -> list[list[int]]:
     """Tokenise target texts as the decoder is to write them, cut to its longest output."""
-    return _encode(checkpoint, texts)[0]
+    return _tokenise_targets(checkpoint, texts)[0]
 
 
 def build_decoder_sequences(
@@ -156,7 +156,7 @@ def _read_labels(
 ) -> Iterator[TokenSequence]:
     texts = [str(sequence.label) for sequence in source]
     offsets = any(sequence.awaited is not None for sequence in source)
-    targets, encoded = _encode(checkpoint, texts, offsets=offsets)
+    targets, encoded = _tokenise_targets(checkpoint, texts, offsets=offsets)
     for place, (sequence, target) in enumerate(zip(source, targets, strict=True)):
         ids = checkpoint.shift_right(target)
         if sequence.awaited is None:
@@ -164,7 +164,7 @@ def _read_labels(
             continue
         whole = None  # which characters the tokens cover that were cut off
         if len(encoded["input_ids"][place]) == checkpoint.longest_target:
-            uncut = _encode(checkpoint, [texts[place]], offsets=True, whole=True)[1]
+            uncut = _tokenise_targets(checkpoint, [texts[place]], offsets=True, whole=True)[1]
             whole = Alignment({"target": uncut["offset_mapping"][0]})
         alignment = Alignment({"target": encoded["offset_mapping"][place]}, whole)
         annotation = sequence.annotation or TokenAnnotation()
@@ -175,10 +175,14 @@ def _read_labels(
         yield TokenSequence(ids, annotation=decoder, crossed=cross)
 
 
-def _encode(
+def _tokenise_targets(
     checkpoint: Checkpoint, texts: Sequence[str], *, offsets: bool = False, whole: bool = False
 ) -> tuple[list[list[int]], Any]:
-    """Tokenise target texts, ``whole`` or cut to the longest output; return their ids, and the encoding."""
+    """Tokenise target texts, ``whole`` or cut to the longest output; return their ids, and the encoding.
+
+    If the input is not text, a leading start token is dropped from the ids, but not from the encoding. Raises
+    DataError if a target gives no token.
+    """
     tokenizer: Any = checkpoint.target_tokenizer or checkpoint.tokenizer
     options: dict[str, Any] = {"verbose": False} if whole else {}
     if checkpoint.longest_target is not None and not whole:

@@ -20,7 +20,10 @@ _COLUMNS = (*_RECORDED, "group_column", "image_column")
 
 
 def open_table(texts: Any, source: Source) -> OpenSource:
-    """Open a table: a DataFrame, a dict of columns, or a dataset."""
+    """Open a table that a program holds: a DataFrame, a dict of columns, or a dataset.
+
+    Raises UsageError if a column of texts must be named and is not, DataError if a named column is missing.
+    """
     listed = texts if isinstance(texts, Mapping) else getattr(texts, "column_names", None)
     keys = {str(key): key for key in (getattr(texts, "columns", ()) if listed is None else listed)}
     kind = f"the {type(texts).__name__}"

@@ -73,7 +73,10 @@ COPYING = _define(
 
 
 def earlier(block: AttentionBlock) -> Tensor:
-    """Find the nearest ordinary token before each query that is the same, (batch, query); -1 for none."""
+    """Find the nearest key before each query with the same ordinary token, (batch, query); -1 for none.
+
+    From decoder to encoder, and wherever else places don't compare, there is none.
+    """
     import torch
 
     asking, answering = block.layout.queries.order[:, block.span], block.layout.keys.order

@@ -150,12 +150,13 @@ def name_patterns(evidence: RoleEvidence, thresholds: Mapping[str, float]) -> li
 
 
 def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: float) -> list[list[Role]]:
-    """List the relations that each head finds better than the best simple rule.
+    """List for each head, layer by layer, the relations that it finds better than the best simple rule.
 
     The rule is the best over all documents, as in ``syntax``. The interval of the difference, over blocks of
-    documents, must lie beyond ``gain`` (Student's t, 95 % for all heads and relations together, Bonferroni),
-    and the difference must be above 0 by a sign-flip test (``sign_flip``). Relations with fewer than 20 links
-    are not tried. The role with the largest gain comes first.
+    documents, must begin at ``gain`` or above (Student's t, 95 % for all heads and relations together,
+    Bonferroni), and the difference must be above 0 by a sign-flip test (``sign_flip``). Relations with fewer
+    than 20 links are not tried. The role with the largest gain comes first. Of a relation from either end, or
+    at either position, a head keeps the one with the largest gain.
 
     References:
         Voita et al. (2019), section 5.2.
@@ -178,7 +179,6 @@ def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: fl
             value, gained = accuracy.value[head], ahead.value[head]
             role = _make_role(f"{name}: {label}", measure, value, accuracy.error[head], value - gained + gain)
             gains.append((gained, layer * heads + head, role))
-    # Of a relation from either end, or at either position, a head keeps the one with the largest gain.
     roles: list[dict[str, Role]] = [{} for _ in range(layers * heads)]
     for _, head, role in sorted(gains, key=lambda each: -each[0]):
         roles[head].setdefault(role["role"], role)

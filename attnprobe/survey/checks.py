@@ -98,7 +98,7 @@ def check_layers(layers: Sequence[int], known: Iterable[int], name: str) -> None
 
 
 def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
-    """Keep the rows that are about some layers, and of pairs those whose layers are both among them."""
+    """Keep the rows of these layers, of pairs those with both layers among them; a note says so."""
     columns = [table.data[name] for name in ("layer", "layer_a", "layer_b") if name in table.data]
     kept = [row for row, places in enumerate(zip(*columns, strict=True)) if set(places) <= set(layers)]
     data = {name: [cells[row] for row in kept] for name, cells in table.data.items()}
@@ -108,7 +108,7 @@ def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
 
 
 def write_notes(statistics: Sequence[Statistic], rarity: Rarity | None, dtype: torch.dtype) -> list[str]:
-    """Give the sentences that belong beside the table, the same from a command and from a function."""
+    """Warn of too little text for columns on rare tokens, or of half precision for the most attended key."""
     notes: list[str] = []
     once = None if rarity is None else rarity.once
     if any(one.by_corpus for one in statistics) and once is not None:

@@ -181,7 +181,11 @@ def _pool_maps(maps: Maps, say: Callable[[str], None]) -> Maps:
 
 
 def _group_side(side: Side) -> tuple[NDArray[np.int64] | None, Side]:
-    """Give the group of each token, and the side of these groups; of a small side, None and itself."""
+    """Pool a side of more than ``TOKENS`` tokens: the group of each token, and the side of these groups.
+
+    Patches are pooled in squares, other tokens in stretches. A smaller side stays, with None for groups.
+    Raises UsageError if too many tokens stand beside an image.
+    """
     if len(side) <= TOKENS:
         return None, side
     patches = side.grid or side.tiles

@@ -196,9 +196,10 @@ def _pick(maps: Tensor, places: NDArray[np.intp]) -> Tensor:
 
 
 def compare_outputs(shared: SharedHeads, ours: ByKind, theirs: ByKind, units: Units) -> Values:
-    """Sum up what every pair of heads gives in common to the same tokens, for their linear CKA.
+    """Sum the products of the outputs of every pair of heads, for linear CKA: a value for each kind.
 
-    Tokens are those that ask, or words that both see, with the mean of their tokens. Removed heads give 0.
+    They are summed over the tokens that count as queries, or with ``units`` over the words that both models
+    see, each with the mean of its tokens. Outputs of removed heads count as 0.
     """
     values: Values = {}
     for kind in shared.kinds:
@@ -248,7 +249,7 @@ class PairEvaluator:
 
     @cached_property
     def sums(self) -> dict[str, type[Sum]]:
-        """What is kept of each of the numbers, by its name."""
+        """The class that sums each value, by the name of the value."""
         kinds = self.shared.kinds
         sums: dict[str, type[Sum]] = {NUMBERED: Clustered} if any(map(self.shared.numbered, kinds)) else {}
         sums |= {PAIRS.format(kind): Clustered for kind in kinds if self.pairs}

@@ -119,7 +119,7 @@ def _inspect_way(
     uneven = checkpoint.modality == "image" and (len(shapes) > 1 or any(len({*each}) > 1 for each in shapes))
     kinds, joined = (Kind.ENCODER,) * len(maps), False
     if not uneven:
-        kinds, joined = _find_sight(checkpoint, inputs, maps)
+        kinds, joined = _infer_kinds(checkpoint, inputs, maps)
         if counts != (counts[:1] * len(maps) if kept is None else np.maximum(kept.sum(1), 1).tolist()):
             reason = f"its layers have {counts} heads, which no record says; give a pruned one's folder"
             raise UnsupportedModelError(name, reason)
@@ -193,10 +193,14 @@ def check_maps(name: str, inputs: Mapping[str, Tensor], maps: Sequence[Tensor], 
     return f"every attention row sums to 1 (largest error {off:.1e})"
 
 
-def _find_sight(
+def _infer_kinds(
     checkpoint: Checkpoint, inputs: Mapping[str, Tensor], maps: Sequence[Tensor]
 ) -> tuple[tuple[Kind, ...], bool]:
-    """Infer the kind of each layer, and whether tokens of an image see later ones in a decoder."""
+    """Infer from maps the kind of each layer, and whether tokens of an image see later ones in a decoder.
+
+    Raises UnsupportedModelError if later tokens are seen in some layers of a decoder but not all, or in one
+    that does not read images with text.
+    """
     if isinstance(checkpoint.processor, SeeingProcessor):
         sight = find_sight(checkpoint.processor.is_image(inputs["input_ids"])).to(maps[0].device)
         beyond = (torch.arange(sight.shape[1], device=sight.device) > sight[..., None])[:, None]

@@ -160,7 +160,10 @@ def _stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadT
 
 
 def _join_sides(left: HeadTable, right: HeadTable) -> HeadTable:
-    """Join two tables of the same heads; a measure of both becomes ``NAME`` and ``NAME_out``."""
+    """Join two tables of the same heads; raise what ``HeadTable.join`` raises.
+
+    A measure whose cells differ becomes ``NAME``, titled "in domain", and ``NAME_out``, "out of domain".
+    """
     joined, columns = left.join(right, OUT), list[Column]()
     for column in joined.columns:
         name, title = column.name.removesuffix(OUT), column.title

@@ -58,7 +58,7 @@ def draw_view(
         rows = group_tokens(rows, maps.queries.words, maps.keys.words)
     (queries, left), (keys, right) = (_label_side(side, start) for side in (maps.queries, maps.keys))
     head = None if start.head == maps.rows.shape[1] else (start.layer, start.head)
-    title, notes = _name_head(sequence, start), []
+    title, notes = _name_map(sequence, start), []
     if maps.alignment is not None and head is not None:
         title = packing.state_alignment(maps, *head, several=len(sequence.maps) > 1)
         notes = [packing.explain_hits(maps), EXPLANATION]
@@ -67,7 +67,8 @@ def draw_view(
     return (draw_lines if start.draw == "lines" else draw_map)(panel, look, width)
 
 
-def _name_head(sequence: SequenceAttention, start: Start) -> str:
+def _name_map(sequence: SequenceAttention, start: Start) -> str:
+    """Name the layer and head of a map, or the layer up to which it is a rollout, and the kind if several."""
     maps = sequence.of(start.kind)
     place = f"{f'{maps.kind.value} ' if len(sequence.maps) > 1 else ''}layer {maps.layers[start.layer]}"
     if start.head == maps.rows.shape[1]:
@@ -247,7 +248,7 @@ def _draw_patches(sequence: SequenceAttention, start: Start, theme: Theme, width
 
     whose = "all tokens on average" if query is None else maps.queries.labels[query]
     note = f"from {whose}; the most that a patch gets is {most:.4f}"
-    return _draw(draw, 540, _name_head(sequence, start), [note], theme, width)
+    return _draw(draw, 540, _name_map(sequence, start), [note], theme, width)
 
 
 def _colour(theme: Theme, room: float) -> Any:

@@ -15,7 +15,7 @@ _MOST_ROWS = 1_048_575  # that a sheet holds
 
 
 def render(sheet: Sheet) -> bytes:
-    """Write the rows of a table as a workbook of one sheet."""
+    """Give the bytes of a workbook of one sheet, always the same; raise UsageError for too many rows."""
     import zipfile
 
     from openpyxl import Workbook
