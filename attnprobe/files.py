@@ -1,6 +1,7 @@
 """Writing files: a file appears whole or not at all."""
 
 import contextlib
+import hashlib
 import os
 import secrets
 import stat
@@ -64,14 +65,20 @@ def try_writing(folder: Path) -> None:
         file.flush()
 
 
-def same_file(one: Path, other: Path) -> bool:
+def same_file(path: Path, other: Path) -> bool:
     """Tell whether two paths lead to one file, through links; of one that is yet to be made, by its name."""
     try:
-        if one.exists() and other.exists():
-            return one.samefile(other)
-        return str(one.resolve()).casefold() == str(other.resolve()).casefold()
+        if path.exists() and other.exists():
+            return path.samefile(other)
+        return str(path.resolve()).casefold() == str(other.resolve()).casefold()
     except (OSError, RuntimeError, ValueError):
         return False
+
+
+def hash_file(path: Path) -> str:
+    """Compute the SHA-256 of a file."""
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def lies_in(path: Path, folder: Path) -> bool:

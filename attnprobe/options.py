@@ -298,7 +298,7 @@ class ResumeOptions(TypedDict, total=False):
     ]
 
 
-class Saying(TypedDict, total=False):
+class Messages(TypedDict, total=False):
     """What is printed to standard error."""
 
     quiet: Annotated[bool, output_option("Print errors only.", flags=("--quiet", "-q"))]
@@ -306,7 +306,7 @@ class Saying(TypedDict, total=False):
     no_progress: Annotated[bool, output_option("Show no progress bar.", hidden=True)]
 
 
-class TableOutput(Saying, total=False):
+class TableOutput(Messages, total=False):
     """Where the table goes."""
 
     output: Annotated[Path | None, path_option(f"Write a file: {either(FORMATS, before='.')}.")]

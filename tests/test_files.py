@@ -68,9 +68,9 @@ LONG = "a" * 300
 def test_a_name_that_is_too_long_is_refused_early(words, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     assert run(list(words)) == 2
-    said = capfd.readouterr().err
-    assert "too long" in said
-    assert "unexpected" not in said
+    error = capfd.readouterr().err
+    assert "too long" in error
+    assert "unexpected" not in error
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,11 +1,11 @@
-"""The program: its commands in order, its help, its exit codes, its last words."""
+"""The command line: commands, help, exit codes, and errors as one sentence each."""
 
 import re
 import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
-from inspect import Parameter, Signature
+from inspect import Signature
 from typing import Annotated, Any, get_args
 
 import typer
@@ -56,15 +56,10 @@ def make_app(*, everything: bool = False) -> typer.Typer:
     panels = {name: panel for panel, names in commands.GROUPS.items() for name in names}
     for name, command in commands.COMMANDS.items():
         function: Any = partial(run_command, command)
-        options = sorted(command.on_line.values(), key=lambda one: _PANELS.index(one.panel))
-        parameters = [
-            Parameter(
-                one.name, Parameter.KEYWORD_ONLY, default=one.default, annotation=_annotate(one, everything)
-            )
-            for one in options
-        ]
-        function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        function.__signature__ = Signature(parameters)
+        options = sorted(command.on_line.values(), key=lambda option: _PANELS.index(option.panel))
+        annotations = {option.name: _annotate(option, everything) for option in options}
+        parameters = [option.make_parameter(option.name, annotations[option.name]) for option in options]
+        function.__annotations__, function.__signature__ = annotations, Signature(parameters)
         help = _BREAK.sub(" ", command.help)  # Typer breaks lines itself
         app.command(name, help=help, rich_help_panel=panels.get(name, "More"))(function)
     return app
@@ -105,7 +100,7 @@ def _root(
         typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Hold the options of the program itself."""
+    """Take the options that stand before a command."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -126,7 +121,7 @@ def run(words: Sequence[str]) -> int:
             return _complain(error, words)
         code = INTERRUPTED
     if code == INTERRUPTED:
-        stopping.say()
+        stopping.report()
         return stopping.code
     return int(code or 0)
 

@@ -70,7 +70,7 @@ class _StoppableProgress(streams.TerminalProgress):
     def stage(self, name: str, total: int | None) -> None:
         """Begin a stage, unless the program is to stop; from now on, there may be things to put away."""
         stopping.reraise()
-        stopping.gentle = True
+        stopping.cleans_up = True
         super().stage(name, total)
 
     def advance(self, steps: int) -> None:
@@ -152,7 +152,7 @@ def _emit(table: "HeadTable", format: str, given: Given) -> None:
     Raises AttnprobeError when the file can't be written, and the table is then on standard output; or when a
     column that is to be written is not there, and then all are written.
     """
-    with stopping.working(gentle=True):
+    with stopping.working(cleans_up=True):
         try:
             chosen = table.take(split_names(given["only"]), given["rows"])
         except AttnprobeError as error:  # a wrong name is not to cost a long run

@@ -26,15 +26,15 @@ class Stopping:
 
     Attributes:
         received: The first signal, or None.
-        gentle: Whether there may be something to put away.
-        outcome: What a program that is stopped at this moment leaves.
+        cleans_up: Whether there may be files to put away, so that a signal is raised as KeyboardInterrupt.
+        outcome: What a program that is stopped at this moment leaves, as a clause.
     """
 
     def __init__(self) -> None:
         self.words: Sequence[str] = ()
         self.received: int | None = None
         self.outcome = ""
-        self.gentle = False
+        self.cleans_up = False
 
     def listen(self, words: Sequence[str]) -> None:
         """Listen to signals until the process ends; ``words`` are those of the command line."""
@@ -45,15 +45,15 @@ class Stopping:
         sys.unraisablehook = self._ignore_interrupt
 
     def begin(self, words: Sequence[str]) -> None:
-        self.words, self.received, self.gentle = words, None, False
+        self.words, self.received, self.cleans_up = words, None, False
         options = {word.partition("=")[0] for word in words}
         kept = bool({"--resume", "--save-tables"} & options)
         self.outcome = "give the same command again to go on" if kept else "nothing was written"
 
     @contextlib.contextmanager
-    def working(self, *, gentle: bool = False) -> Iterator[None]:
-        """Run a command; once it is ``gentle``, signals let it put things away, until it is done."""
-        self.gentle = gentle
+    def working(self, *, cleans_up: bool = False) -> Iterator[None]:
+        """Run a command; once ``cleans_up`` is set, a signal lets it put its files away."""
+        self.cleans_up = cleans_up
         try:
             yield
         except KeyboardInterrupt as interrupt:
@@ -62,7 +62,7 @@ class Stopping:
             self.received = self.received or (signal.SIGTERM if terminated else signal.SIGINT)
             raise
         finally:
-            self.gentle = False
+            self.cleans_up = False
 
     def reraise(self) -> None:
         """Raise again what somebody else's code may have swallowed."""
@@ -81,24 +81,24 @@ class Stopping:
                 stream.flush()
         os._exit(code if isinstance(code, int) else 0)
 
-    def say(self) -> None:
+    def report(self) -> None:
         """Say that the program was stopped; of several processes, the first one does."""
         if os.environ.get("RANK", "0") == "0" or os.environ.get("WORLD_SIZE", "1") == "1":
             print(f"\nattnprobe: stopped; {self.outcome}.", file=sys.stderr, flush=True)
 
     def _ignore_interrupt(self, what: "sys.UnraisableHookArgs") -> None:
-        """Keep quiet of the interrupt where nobody could catch it; ``reraise`` raises it again."""
+        """Print no interrupt that was raised where nobody could catch it; ``reraise`` raises it again."""
         if self.received is None or not issubclass(what.exc_type, KeyboardInterrupt):
             sys.__unraisablehook__(what)
 
     def _handle(self, number: int, _: Any) -> None:
         self.received = self.received or number
-        if self.gentle:
+        if self.cleans_up:
             raise KeyboardInterrupt
         with contextlib.suppress(Exception):  # of a closed terminal, for one
             if sys.stderr.isatty():
                 sys.stderr.write(_SHOW_CURSOR)
-            self.say()
+            self.report()
         os._exit(self.code)
 
 

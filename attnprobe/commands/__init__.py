@@ -1,9 +1,7 @@
 """One function for each command: what ``import attnprobe`` offers, and what the command line calls."""
 
 import pkgutil
-from collections.abc import Iterable, Iterator
 from importlib import import_module
-from itertools import chain
 
 from attnprobe.registry import Command
 
@@ -20,19 +18,15 @@ GROUPS = {
 }  # fmt: skip
 
 
-def sort_commands(commands: Iterable[Command]) -> dict[str, Command]:
-    """Sort commands by the order of ``--help``, each by its name."""
-    place = {name: number for number, name in enumerate(chain.from_iterable(GROUPS.values()))}
-    return {one.name: one for one in sorted(commands, key=lambda one: place.get(one.name, len(place)))}
-
-
-def _find_commands() -> Iterator[Command]:
-    for module in pkgutil.iter_modules(__path__):
-        if not module.ispkg and not module.name.startswith("_"):
-            for one in vars(import_module(f"{__name__}.{module.name}")).values():
-                if isinstance(command := getattr(one, "command", None), Command):
-                    yield command
+def _find_commands() -> dict[str, Command]:
+    """Find the commands in the modules of this package, and sort them by the order of ``--help``."""
+    names = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
+    values = [value for name in names for value in vars(import_module(f"{__name__}.{name}")).values()]
+    declared = [getattr(value, "command", None) for value in values]
+    commands = {command.name: command for command in declared if isinstance(command, Command)}
+    listed = [name for group in GROUPS.values() for name in group if name in commands]
+    return {name: commands[name] for name in dict.fromkeys([*listed, *commands])}
 
 
 #: Every command that is a function of Python too, by its name.
-COMMANDS = sort_commands(_find_commands())
+COMMANDS = _find_commands()

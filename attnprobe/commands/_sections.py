@@ -16,7 +16,7 @@ from attnprobe.commands.roles import roles
 from attnprobe.corpus.source import OpenSource
 from attnprobe.corpus.store import select
 from attnprobe.errors import AttnprobeError, UsageError, first_line
-from attnprobe.files import write_together
+from attnprobe.files import hash_file, write_together
 from attnprobe.findings.correlation import correlate_sides, tabulate_disagreement
 from attnprobe.options import FREE
 from attnprobe.reports.report.contents import OF_A_TASK, OF_GOLD, check_tables_folder
@@ -105,9 +105,8 @@ class Sections:
         if self.out_domain is not None:
             self.out_domain, _ = open_to_replay(self.out_domain, self.options, find_labels=True)
 
-    def describe(self) -> str:
-        """Describe all that the numbers depend on, by a hash."""
-        from attnprobe.model.folders import hash_file
+    def hash_request(self) -> str:
+        """Hash all that the numbers depend on: model, data, options and versions."""
         from attnprobe.model.locate import locate
 
         options, free = self.options, {*FREE, *OF_GOLD.values()}
@@ -253,10 +252,10 @@ class TableFolder:
             return {}
         tables: dict[str, HeadTable] = {}
         if isinstance(run.model, str | Path):
-            self._digest = run.describe()
+            self._digest = run.hash_request()
             for name in names:
                 path = self.path / f"{name}.csv"
-                if self._measured.get(name) == self._digest and path.is_file():
+                if self._digests.get(name) == self._digest and path.is_file():
                     tables[name] = HeadTable.read(path)
             with Ranks.detect().join() as processes:
                 done = set.intersection(*processes.gather(set(tables)))
@@ -265,7 +264,7 @@ class TableFolder:
             run.call.progress.say(f"Done before: {join_names(list(tables))}.")
         left = [name for name in names if name not in tables]
         check_tables_folder(self.path, left, overwrite=self._overwrite)
-        if (record := self.path / _RECORD).exists() and not self._measured:
+        if (record := self.path / _RECORD).exists() and not self._digests:
             raise UsageError(f"{record} already exists, and is of something else; choose another folder.")
         return tables
 
@@ -276,13 +275,13 @@ class TableFolder:
         self.path.mkdir(exist_ok=True)
         if self._overwrite:  # or a table of another report could pass for this one
             path.unlink(missing_ok=True)
-        about = {"what": _WHAT, "tables": {**self._measured, name: self._digest}}
+        about = {"what": _WHAT, "tables": {**self._digests, name: self._digest}}
         write_together({self.path / _RECORD: json.dumps(about, indent=1).encode()})
         table.save(path, overwrite=self._overwrite)
 
     @property
-    def _measured(self) -> Mapping[str, str]:
-        """For each table in the folder, the hash of what it was measured of."""
+    def _digests(self) -> Mapping[str, str]:
+        """The hash on record for each table in the folder, of the request that it answers."""
         about = {} if self.path is None else read_description(self.path / _RECORD)
         tables = about.get("tables") if about.get("what") == _WHAT else None
         return tables if isinstance(tables, dict) else {}

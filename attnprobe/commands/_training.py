@@ -10,7 +10,7 @@ from attnprobe.commands.census import census
 from attnprobe.corpus.source import GivenTexts
 from attnprobe.corpus.tokenizer import Tokenizer
 from attnprobe.errors import UsageError
-from attnprobe.findings.dynamics import check_alike, split_steps, stack_steps, summarise_step
+from attnprobe.findings.dynamics import check_alike, record_step, split_steps, stack_steps, summarise_step
 from attnprobe.model.borrowing import StepCallback
 from attnprobe.run.options import record_versions
 from attnprobe.run.process_group import Ranks
@@ -71,8 +71,7 @@ class HeadCallback(StepCallback):
                 raise UsageError(f"{name} has no meaning in a training run; leave it out.")
         self._options = {"statistics": statistics, **options}
         census.command.complete(self._options)  # type: ignore[attr-defined]
-        if isinstance(texts, str):
-            check_standard_input(texts)
+        check_standard_input(texts)
         super().__init__(every, tokenizer, trainer)
         self._texts = replay(texts)
         self._output = None if output is None else check_file(Path(output), overwrite=True)
@@ -82,11 +81,7 @@ class HeadCallback(StepCallback):
     def table(self) -> HeadTable | None:
         if not self._steps:
             return None
-        steps = [
-            {"step": step, "checkpoint": table.data["model"][0], "revision": None, "notes": [*table.notes]}
-            | dict(table.provenance)
-            for step, table in self._steps
-        ]
+        steps = [record_step(step, table, table.data["model"][0]) for step, table in self._steps]
         first: Mapping[str, Any] = self._steps[0][1].provenance
         record = {"command": describe_call("HeadCallback"), "dataset": first.get("dataset", {})}
         record |= {"measure": "census", "steps": steps, **record_versions()}

@@ -150,8 +150,7 @@ def compare(
     pair = _name_pair(model, revisions, options["revision"])
     if tokenizers is not None and len(tokenizers) != 2:
         raise UsageError(f"There are 2 models, but {len(tokenizers)} tokenizers.")
-    if isinstance(texts, str):
-        check_standard_input(texts)
+    check_standard_input(texts)
     layers = parse_layers(options["layers"])
     within: Any = {"outputs": "model", "outputs-layer": "layer"}.get(match or "", match)
     models, known = [one for one, _ in pair], tokenizers or [None, None]
@@ -167,9 +166,9 @@ def compare(
         names = None if measure == "census" else split_names(measure)
         statistics = apply_weights(choose(names), options["weights"])
         checkpoints = []
-        for (one, revision), tokenizer in zip(pair, known, strict=True):
+        for (chosen, revision), tokenizer in zip(pair, known, strict=True):
             given = {**call.options, "tokenizer": tokenizer, "revision": revision}
-            checkpoint = replace(call, model=one, options=given).load_checkpoint(modality=source.kind)
+            checkpoint = replace(call, model=chosen, options=given).load_checkpoint(modality=source.kind)
             if revision is not None and revision != call.options["revision"]:
                 checkpoint = replace(checkpoint, name=f"{checkpoint.name}@{revision}")
             checkpoints.append(checkpoint)
@@ -295,7 +294,7 @@ def dynamics(
     >>> sorted(set(table["step"].tolist()))
     [0, 100]
     """
-    from attnprobe.findings.dynamics import check_alike, stack_steps, tabulate_orders
+    from attnprobe.findings.dynamics import check_alike, record_step, stack_steps, tabulate_orders
     from attnprobe.intervention.pruning.criterion import Criterion
     from attnprobe.session.checkpoints import list_run, measure_steps, parse_revisions
 
@@ -303,7 +302,7 @@ def dynamics(
         raise UsageError("--by step is about an order of heads, and pruning curves have none; leave it out.")
     models = [model] if isinstance(model, str | Path) else model
     run = list_run(models, parse_revisions(revisions, options["revision"]), steps)
-    check_standard_input(texts if isinstance(texts, str) else None)
+    check_standard_input(texts)
     texts, labels = replay(texts), replay(labels)
     given: dict[str, Any] = {"method": method, "prune_by": prune_by, "prune_step": prune_step}
     given |= {"random_orders": random_orders, **options}
@@ -335,13 +334,12 @@ def dynamics(
         "dataset": source.described,
         "measure": measure,
         "steps": [
-            {"step": one.step, "checkpoint": one.model, "revision": one.revision, "notes": table.notes}
-            | dict(table.provenance)
-            for one, table in zip(run, tables, strict=True)
+            record_step(saved.step, table, saved.model, saved.revision)
+            for saved, table in zip(run, tables, strict=True)
         ],
         **record_versions(),
     }
-    measured = [(one.step, table) for one, table in zip(run, tables, strict=True)]
+    measured = [(saved.step, table) for saved, table in zip(run, tables, strict=True)]
     orders = partial(tabulate_orders, measured, record)
     if by == "step":
         return orders()

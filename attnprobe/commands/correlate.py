@@ -132,7 +132,7 @@ def measure_domains(
         raise UsageError(f"--metric is for --measure ablation; {of}.")
     if isinstance(in_domain, HeadTable) or isinstance(out_domain, HeadTable):
         raise UsageError("With a model, give texts; two tables are compared without one.")
-    check_standard_input(*(one for one in (in_domain, out_domain) if isinstance(one, str)))
+    check_standard_input(in_domain, out_domain)
     with open_call(options, model) as call:
         task = read_task(options)
         sides = in_domain, out_domain

@@ -25,7 +25,7 @@ from attnprobe.reports.report.contents import OF_GOLD, SECTIONS, Contents, read_
 from attnprobe.run.options import record_versions
 from attnprobe.session.roles import check_role_options
 from attnprobe.session.session import describe_call, open_call
-from attnprobe.session.texts import check_standard_input, replay
+from attnprobe.session.texts import check_standard_input, list_files, replay
 from attnprobe.table.naming import join_names
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def report(
     wanted = _choose_sections(split_names(sections), has_task, out_domain is not None, options)
     check_standard_input(texts, out_domain)
     gold = [options[name] for name in OF_GOLD.values()]
-    if any("-" in (files if isinstance(files, list | tuple) else [files]) for files in gold):
+    if any("-" in list_files(files) for files in gold):
         raise UsageError("A report reads gold links more than once; give a file, not standard input.")
     from attnprobe.commands._sections import Sections, TableFolder
 

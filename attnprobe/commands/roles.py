@@ -1,7 +1,7 @@
 """The commands that name what heads do: roles, and induction, which gives them random tokens."""
 
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 from attnprobe.errors import UsageError
@@ -21,7 +21,7 @@ from attnprobe.options import (
 from attnprobe.registry import command
 from attnprobe.session.roles import check_role_options, list_gold, open_sources, request_roles
 from attnprobe.session.session import describe_call, open_call, parse_layers
-from attnprobe.session.texts import check_standard_input
+from attnprobe.session.texts import check_standard_input, list_files
 from attnprobe.table.naming import ROLE_MARKS, THRESHOLDS
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _gold_option = partial(text_option, metavar="FILE", line=list[str] | None, reads
 
 
 class RoleGold(TypedDict, total=False):
-    """Which files with gold links heads can have roles by, and from where on they have one."""
+    """Files with gold links that roles are decided by, and thresholds."""
 
     treebank: Annotated[
         "GivenTexts", _gold_option("Dependencies in CoNLL-U. Default, without -d: built-in sentences.")
@@ -109,7 +109,7 @@ def roles(model: ModelArgument, texts: TextsArgument = None, **options: Unpack[R
     """
     check_role_options(options)
     layers = parse_layers(options["layers"])
-    check_standard_input(texts, *list_gold(options).values())
+    check_standard_input(texts, *chain.from_iterable(map(list_files, list_gold(options).values())))
     with open_call(options, model) as call:
         sources = open_sources(texts, options)
         from attnprobe.survey.survey import survey_corpora

@@ -10,7 +10,7 @@ from attnprobe.corpus.alignments import align_document
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import BOTH, EXTENSIONS, IMAGE, Item, MediaFolder, Picture
 from attnprobe.errors import UsageError
-from attnprobe.options import LoadedOptions, ModelArgument, Saying, output_option, path_option, text_option
+from attnprobe.options import LoadedOptions, Messages, ModelArgument, output_option, path_option, text_option
 from attnprobe.registry import Option, command, split_names
 from attnprobe.reports.charts.kinds import PictureKind
 from attnprobe.reports.theme import ThemeName, parse_width
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from attnprobe.table.sequence import SequenceAttention
 
 
-class PictureOutput(Saying, total=False):
+class PictureOutput(Messages, total=False):
     """Where a picture goes."""
 
     output: Annotated[Path | None, path_option("Write a file: .svg, .png, .pdf or .html.")]

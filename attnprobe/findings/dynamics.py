@@ -55,6 +55,12 @@ def check_alike(first: Step, other: Step) -> None:
         raise DataError(f"Steps {start} and {later} have different heads, which can't be compared.")
 
 
+def record_step(step: int, table: HeadTable, checkpoint: str, revision: str | None = None) -> dict[str, Any]:
+    """Record a step as ``split_steps`` reads it: its checkpoint, and its table's notes and provenance."""
+    named = {"step": step, "checkpoint": checkpoint, "revision": revision, "notes": list(table.notes)}
+    return named | dict(table.provenance)
+
+
 def stack_steps(steps: Sequence[Step], provenance: Mapping[str, Any]) -> HeadTable:
     """Stack the tables of all steps, with a column ``step`` behind model and dataset; common notes stay."""
     first = steps[0][1]

@@ -1,6 +1,5 @@
 """The files of a checkpoint's folder: descriptions, weights and modules, without heavy imports."""
 
-import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -196,12 +195,6 @@ def find_transformer(root: Path, name: str, adapter: str | None = None) -> tuple
         named = join_names(list(map(clean, inside))) if inside else "none"
         raise UsageError(f"--adapter: choose one of the adapters in {name}, which are {named}.")
     return folder if adapter is None else folder / adapter, sentences
-
-
-def hash_file(path: Path) -> str:
-    """Compute the SHA-256 of a file."""
-    with path.open("rb") as data:
-        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def check_free(folder: Path, *, overwrite: bool) -> Path:

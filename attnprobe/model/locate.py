@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from attnprobe.errors import ModelError, UsageError, first_line
+from attnprobe.files import hash_file
 from attnprobe.model import folders
-from attnprobe.model.folders import ADAPTER, CONFIG, MODULES, WHOLE, SentenceFolder, check_object, hash_file
+from attnprobe.model.folders import ADAPTER, CONFIG, MODULES, WHOLE, SentenceFolder, check_object
 from attnprobe.table.cells import clean
 
 #: Extensions of the files that describe a checkpoint.

@@ -1,6 +1,5 @@
 """Pairs of texts with word alignments, however a person has them: two files, one, a table, or lists."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,8 @@ from typing import Any
 
 from attnprobe.corpus.source import EMBEDDED, STDIN, GivenTexts, OpenSource
 from attnprobe.errors import UsageError
-from attnprobe.session.texts import check_standard_input, open_texts
+from attnprobe.files import hash_file
+from attnprobe.session.texts import check_standard_input, list_files, open_texts
 
 
 def open_aligned(
@@ -39,7 +39,7 @@ def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSou
     from attnprobe.corpus.rows import TABLES
     from attnprobe.corpus.streams import strip_packing
 
-    files = list(texts) if isinstance(texts, list | tuple) else [texts]
+    files = list_files(texts)
     if files and all(isinstance(one, str | Path) for one in files) and not isinstance(targets, list | tuple):
         texts, *more = files
         if more:
@@ -70,6 +70,5 @@ def _describe_file(path: Path) -> dict[str, Any]:
     from attnprobe.corpus.alignments import read_lines
 
     read_lines(path)  # which refuses what is none
-    with path.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest() if path.is_file() else None
+    digest = hash_file(path) if path.is_file() else None
     return {"name": path.name, "sha256": digest, "bytes": path.stat().st_size}

@@ -74,9 +74,9 @@ def list_run(
         raise UsageError(f"There are {len(names)} checkpoints, but {len(numbers)} --steps.")
     run = [SavedCheckpoint(step, *name) for step, name in zip(numbers, names, strict=True)]
     run.sort(key=lambda saved: saved.step)
-    for one, other in pairwise(run):
-        if one.step == other.step:
-            raise UsageError(f"{one.name} and {other.name} are both of step {one.step}; {_INSTEAD}.")
+    for first, second in pairwise(run):
+        if first.step == second.step:
+            raise UsageError(f"{first.name} and {second.name} are both of step {first.step}; {_INSTEAD}.")
     return run
 
 

@@ -1,4 +1,4 @@
-"""Roles of heads: the corpora and the thresholds that they are decided by, and the request of their table."""
+"""Roles of heads: their corpora, their thresholds, and the request for their table."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from attnprobe.model.checkpoint import Checkpoint
     from attnprobe.survey.survey import TableRequest
 
-#: Of the random tokens that heads are given twice: as many as the model takes, up to these, in so many
-#: sequences.
+#: Most random tokens that come twice in a sequence, and the number of sequences.
 LENGTH, SEQUENCES = 50, 32
 #: Names of roles are short, and are parted from labels by colons and from one another by semicolons.
 _LONGEST_NAME, _PARTING = 30, ":;"
@@ -99,7 +98,7 @@ def request_roles(
 
 
 def check_role_options(options: Mapping[str, Any]) -> None:
-    """Refuse thresholds, and what roles by links of one's own can't be called."""
+    """Refuse unknown thresholds, and a name that roles by --links can't have."""
     read_thresholds(options["thresholds"])
     if (name := options["links_name"]) is None:
         return
@@ -116,7 +115,7 @@ def check_role_options(options: Mapping[str, Any]) -> None:
 
 
 def read_thresholds(named: "Mapping[str, float] | str | None") -> dict[str, float]:
-    """Read from where on a head has a role, or refuse it."""
+    """Read thresholds by name; refuse unknown names, and numbers outside of (0, 1]."""
     thresholds: dict[str, Any] = dict(named) if isinstance(named, Mapping) else {}
     for part in named.split(",") if isinstance(named, str) else ():
         name, _, value = part.partition("=")

@@ -1,6 +1,6 @@
-"""What every function does with its keywords before the work, and after it.
+"""A call of a command: its keywords are read and checked, its model is loaded, its progress is shown.
 
-Nothing heavy is imported before everything was refused that can be refused without it.
+What can be refused without torch is refused before torch is imported.
 """
 
 import importlib.util
@@ -61,7 +61,7 @@ def describe_call(name: str) -> str | Sequence[str]:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a function: its model and its keywords, with all defaults, and what is read off them."""
+    """A call of a command: its model, all its keywords with their defaults, and what follows from them."""
 
     model: "str | Path | PreTrainedModel"
     options: Mapping[str, Any]
@@ -213,7 +213,7 @@ def check_model(model: Any, tokenizer: "Tokenizer | None", options: Mapping[str,
 
 
 def read_first(source: OpenSource) -> OpenSource:
-    """Read the first document, so that a table without the column asked for is refused at once."""
+    """Read the first document now, so that a source that can't be read is refused before the model loads."""
     if source.kind not in {"text", BOTH}:
         return source
     documents = iter(source.documents)
@@ -263,14 +263,14 @@ def open_task(
 
 
 def make_session(command: str, source: OpenSource, task: "TaskOptions", call: Call) -> "TaskSession":
-    """Gather what a command on causes was asked; what it takes is imported now."""
+    """Make the session of a command on causes, from its texts, its task and its call."""
     from attnprobe.intervention.task import TaskSession
 
     facts = {"command": describe_call(command), "dataset": source.described}
     return TaskSession(call.load_checkpoint, source, call.corpus, task, facts=facts, **call.run)
 
 
-# What holds while a call works
+# Helpers
 
 
 def _fill(kind: Any, options: Mapping[str, Any]) -> Any:
@@ -283,7 +283,7 @@ def _fill(kind: Any, options: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def forward_warnings(say: Callable[[str], None]) -> Iterator[None]:
-    """Say what is warned of by those who know nothing of progress, such as readers of files."""
+    """Pass warnings on to ``say``, each once: readers of files, for example, know nothing of progress."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", AttnprobeWarning)
         others, known = warnings.showwarning, set[str]()

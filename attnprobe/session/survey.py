@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class TextSurvey:
-    """What a command surveys; where it is ``labelled``, decoders read the labels of the texts."""
+    """The texts of a survey and its call; where it is ``labelled``, decoders read the labels of the texts."""
 
     name: str
     call: Call
@@ -75,8 +75,7 @@ def open_survey(
     What can be refused without torch is refused.
     """
     parse_layers(options.get("layers"))
-    if open_source is None and isinstance(texts, str):  # a list holds texts, not names
-        check_standard_input(texts)
+    check_standard_input(texts)
     with open_call(options, model) as call:
         source = open_source() if open_source is not None else None
         source = read_first(source or open_texts(texts, options, sees=call.sees_text, order=call.order))

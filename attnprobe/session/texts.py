@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from attnprobe.corpus.document import Document
     from attnprobe.run.options import CorpusOptions
 
-#: Fields of a source, and the keywords that say them.
+#: Fields of a source, and the keywords that set them.
 _KEYWORDS = {
     "text_column": "text_column",
     "pair_column": "text_pair_column",
@@ -26,7 +26,7 @@ _KEYWORDS = {
     "split": "split",
     "config": "dataset_config",
 }
-#: Kinds of gold links, and what is wrong with a source that holds none.
+#: Kinds of gold links, and what an error says of a source that holds none.
 NO_LINKS = {
     "treebank": "it holds no dependencies; give CoNLL-U whose words have heads",
     "coreference": "it holds no mention with an antecedent and another one to choose from",
@@ -82,10 +82,17 @@ def open_texts(
     return opened if name is None else replace(opened, name=name)
 
 
+def list_files(texts: Any) -> list[Any]:
+    """List files that are named alone or in a list."""
+    return list(texts) if isinstance(texts, list | tuple) else [texts]
+
+
 def check_standard_input(*texts: Any) -> None:
-    """Refuse standard input that is named more than once, or that several processes would share."""
-    named = [name for one in texts for name in (one if isinstance(one, list | tuple) else [one])]
-    piped = sum(isinstance(name, str) and name == STDIN for name in named)
+    """Refuse standard input that is named more than once, or that several processes would share.
+
+    A list holds texts, and names nothing; of several files, give each.
+    """
+    piped = sum(isinstance(name, str) and name == STDIN for name in texts)
     if piped > 1:
         raise UsageError("Standard input can be read once only; name a file in the other places.")
     if piped and Ranks.detect().size > 1:
@@ -102,9 +109,9 @@ def open_gold(texts: Any, kind: str, options: Mapping[str, Any]) -> OpenSource:
     from attnprobe.corpus.open import join_sources
 
     texts = EMBEDDED if texts is None else texts
-    files = texts if isinstance(texts, list | tuple) and texts else [texts]
+    files = list_files(texts) or [texts]
     if all(isinstance(one, str | Path | Source) for one in files):
-        check_standard_input(files)
+        check_standard_input(*files)
         group = options.get("by_group") if len(files) > 1 else None
         if group == FILE:
             options = {**options, "by_group": None}
@@ -138,7 +145,7 @@ def _require_pairs(documents: "Iterable[Document]", name: str) -> "Iterator[Docu
 
 
 def replay(items: Any) -> Any:
-    """Read what can be read once into a list; anything else is as it is."""
+    """Keep what an iterator gives in a list, so that it can be read again; give anything else back."""
     return list(items) if isinstance(items, Iterator) else items
 
 
@@ -155,7 +162,7 @@ def open_to_replay(
 
 
 def identify_source(source: OpenSource, reading: "CorpusOptions") -> list[Any]:
-    """Tell data from other data: by the SHA-256 of a file, or of what is read where there is none."""
+    """Identify data by name and SHA-256: that of the file, or of the documents where there is no file."""
     from attnprobe.corpus.store import select
     from attnprobe.intervention.request import peek
 

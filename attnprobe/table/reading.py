@@ -1,12 +1,12 @@
 """Reading tables, with the description that is in the file or beside it."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from attnprobe.errors import DataError, first_line
+from attnprobe.files import hash_file
 from attnprobe.table.cells import Column, Role, to_plain_column
 from attnprobe.table.destination import find_description
 from attnprobe.table.formats import FORMATS, READABLE, either, extension
@@ -30,8 +30,7 @@ _COUNTS = {
 
 def identify_table(path: Path) -> dict[str, str]:
     """Give the name and the SHA-256 of a table's file, for a record."""
-    with path.open("rb") as stream:
-        return {"name": path.name, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+    return {"name": path.name, "sha256": hash_file(path)}
 
 
 def read_table(path: Path) -> Any:

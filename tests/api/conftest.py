@@ -1,10 +1,6 @@
-"""Texts, reviews and a classifier to ask about."""
-
-import copy
+"""Texts and reviews to ask about."""
 
 import pytest
-import torch
-from transformers import BertForSequenceClassification
 
 LINES = [
     "the river bank was slow , and the dog ran to the water .",
@@ -39,20 +35,3 @@ def reviews(tmp_path):
     path = tmp_path / "reviews.tsv"
     path.write_text("\n".join(map("\t".join, [("review", "stars"), *REVIEWS])) + "\n")
     return path
-
-
-@pytest.fixture(scope="session")
-def classifier(tiny, tmp_path_factory):
-    """Save the tiny BERT with a classification head."""
-    body, tokenizer = tiny("bert")
-    config = copy.deepcopy(body.config)
-    config.id2label = dict(enumerate(("bad", "so-so", "good")))
-    config.label2id = {name: number for number, name in config.id2label.items()}
-    torch.manual_seed(5)
-    model = BertForSequenceClassification(config)
-    model.bert.load_state_dict(body.state_dict())
-    torch.nn.init.normal_(model.classifier.weight, std=0.5)
-    folder = tmp_path_factory.mktemp("classifier") / "three"
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder

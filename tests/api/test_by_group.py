@@ -40,14 +40,14 @@ def rows_of(table, group):
     return {name: [cells[row] for row in there] for name, cells in table.data.items() if name != "group"}
 
 
-def assert_same(found, alone, left_out=(), **tolerance):
+def assert_same(table, alone, left_out=(), **tolerance):
     for name, cells in alone.data.items():
         if name in left_out:
             continue
         if any(isinstance(cell, str | None) for cell in cells):
-            assert found[name] == list(cells), name
+            assert table[name] == list(cells), name
         else:
-            np.testing.assert_allclose(found[name], cells, err_msg=name, **tolerance)
+            np.testing.assert_allclose(table[name], cells, err_msg=name, **tolerance)
 
 
 CALLS = [

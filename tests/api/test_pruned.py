@@ -39,15 +39,15 @@ def folders(tiny: Callable[[str], Any], tmp_path_factory: pytest.TempPathFactory
     model = BertForSequenceClassification(config)
     model.base_model.load_state_dict(body.state_dict(), strict=False)
     whole = Checkpoint("bert", model.eval().requires_grad_(False), tokenizer)
-    found = {}
+    folders = {}
     for kind in ("physical", "baked"):
         folder = tmp_path_factory.mktemp(kind) / "bert"
         physical = kind == "physical"
         save_pruned(
             remove_heads(whole, KEEP, physical=physical), whole, KEEP, folder, physical=physical, record={}
         )
-        found[kind] = str(folder)
-    return found
+        folders[kind] = str(folder)
+    return folders
 
 
 def standing(table: Any) -> pd.DataFrame:
@@ -69,36 +69,36 @@ def of_both(ask: Callable[[str], Any], folders: dict[str, str]) -> tuple[Any, pd
 class TestCensus:
     def test_every_column(self, folders: dict[str, str]):
         """What is about a head alone is that of the same head of the other folder."""
-        _, found, expected = of_both(lambda folder: attnprobe.census(folder, TEXTS), folders)
-        among = [name for name in found if name.startswith(("jsd", "nearest"))]
-        for name in found.columns.difference(among):
-            if pd.api.types.is_numeric_dtype(found[name]):
-                np.testing.assert_allclose(found[name], expected[name], atol=2e-5, err_msg=name)
-        assert (found["n"] == len(TEXTS)).all()
-        assert found["entropy"].notna().all()
+        _, table, expected = of_both(lambda folder: attnprobe.census(folder, TEXTS), folders)
+        among = [name for name in table if name.startswith(("jsd", "nearest"))]
+        for name in table.columns.difference(among):
+            if pd.api.types.is_numeric_dtype(table[name]):
+                np.testing.assert_allclose(table[name], expected[name], atol=2e-5, err_msg=name)
+        assert (table["n"] == len(TEXTS)).all()
+        assert table["entropy"].notna().all()
 
 
 class TestInterventions:
     def test_importance(self, folders: dict[str, str]):
-        table, found, expected = of_both(
+        table, frame, expected = of_both(
             lambda folder: attnprobe.importance(folder, TEXTS, LABELS, dtype="float64"), folders
         )
         for name in ("importance", "importance_se", "importance_normalized", "importance_normalized_se"):
-            np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-12)
-        assert set(found["objective"]) == {"classification"}
+            np.testing.assert_allclose(frame[name], expected[name], rtol=1e-6, atol=1e-12)
+        assert set(frame["objective"]) == {"classification"}
         assert "head" in table.notes[0]
 
     @pytest.mark.parametrize("keep_one", [False, True])
     def test_ablate(self, folders: dict[str, str], keep_one: bool):
-        _, found, expected = of_both(
+        _, frame, expected = of_both(
             lambda folder: attnprobe.ablate(
                 folder, TEXTS, LABELS, metric="loss", keep_one=keep_one, dtype="float64"
             ),
             folders,
         )
         for name in ("baseline", "score", "delta", "delta_se", "p"):
-            np.testing.assert_allclose(found[name], expected[name], rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(found["p_adjusted"], adjust(list(expected["p"]), "holm"), rtol=1e-6)
+            np.testing.assert_allclose(frame[name], expected[name], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(frame["p_adjusted"], adjust(list(expected["p"]), "holm"), rtol=1e-6)
 
     def test_prune_again(self, folders: dict[str, str], tmp_path: Path):
         """It goes on where the folder ends, and keeps the record of what went before."""

@@ -82,14 +82,14 @@ def test_from_saved_tables_nothing_is_measured_again(made, saved, tmp_path, monk
     folder = tmp_path / "tables"
     attnprobe.report(saved("bert"), TEXTS, sections="census,roles", save_tables=folder)
     monkeypatch.setattr("attnprobe.model.load.load_checkpoint", None)
-    found = attnprobe.report(from_tables=folder)
+    again = attnprobe.report(from_tables=folder)
     for name in ("census", "roles"):
-        assert found.tables[name].to_csv() == made.tables[name].to_csv()
-    assert 'id="distance"' not in found.html
+        assert again.tables[name].to_csv() == made.tables[name].to_csv()
+    assert 'id="distance"' not in again.html
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("options", "says"),
     [
         ({}, "Name a MODEL"),
         ({"model": "demo", "from_tables": "x"}, "from"),
@@ -99,6 +99,6 @@ def test_from_saved_tables_nothing_is_measured_again(made, saved, tmp_path, monk
         ({"model": "demo", "sections": "correlate"}, "out.domain"),
     ],
 )
-def test_what_can_not_be_is_refused(asked, said):
-    with pytest.raises(AttnprobeError, match=said):
-        attnprobe.report(**asked)
+def test_what_can_not_be_is_refused(options, says):
+    with pytest.raises(AttnprobeError, match=says):
+        attnprobe.report(**options)

@@ -8,8 +8,6 @@ import pytest
 import attnprobe
 from attnprobe.commands import _sections
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.survey import recorder
 
 TEXTS = [
     "the river bank was slow .",
@@ -28,31 +26,6 @@ KEPT = ["census.csv", "census.csv.json", "measured.json", "profile.csv", "profil
 
 class Stop(BaseException):
     """Ends a run on the spot: nobody catches it."""
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    """Count batches that are measured, sentences left out, and stop after some."""
-    count = {"batches": 0, "stop": None, "error": KeyboardInterrupt}
-    begin, answer = recorder.Recorder.begin, Classification.answer
-
-    def passed():
-        if count["batches"] == count["stop"]:
-            raise count["error"]
-        count["batches"] += 1
-
-    def begun(self, batch, **how):
-        passed()
-        begin(self, batch, **how)
-
-    def answered(self, batch, untouched=None):
-        if untouched is None:
-            passed()
-        return answer(self, batch, untouched)
-
-    monkeypatch.setattr(recorder.Recorder, "begin", begun)
-    monkeypatch.setattr(Classification, "answer", answered)
-    return count
 
 
 @pytest.fixture
@@ -86,20 +59,20 @@ def record(table):
     return {name: one for name, one in table.provenance.items() if name not in ("created", "command")}
 
 
-def same(one, other):
-    assert one.to_csv() == other.to_csv()
-    assert one.notes == other.notes
-    assert one.title == other.title
-    assert record(one) == record(other)
+def assert_same(table, other):
+    assert table.to_csv() == other.to_csv()
+    assert table.notes == other.notes
+    assert table.title == other.title
+    assert record(table) == record(other)
 
 
 @pytest.mark.parametrize("model", ["t5"])
 def test_tables_of_one_pass_are_those_of_their_commands(saved, model):
     """Digit for digit, and with the same notes and the same record, sums included."""
     made = attnprobe.report(saved(model), TEXTS, sections="census,roles,distance", **SMALL)
-    same(made.tables["census"], attnprobe.census(saved(model), TEXTS, **SMALL))
-    same(made.tables["roles"], attnprobe.roles(saved(model), TEXTS, **SMALL))
-    same(made.tables["distance"], attnprobe.distance(saved(model), TEXTS, all_pairs=True, **SMALL))
+    assert_same(made.tables["census"], attnprobe.census(saved(model), TEXTS, **SMALL))
+    assert_same(made.tables["roles"], attnprobe.roles(saved(model), TEXTS, **SMALL))
+    assert_same(made.tables["distance"], attnprobe.distance(saved(model), TEXTS, all_pairs=True, **SMALL))
 
 
 def test_roles_take_gold_links_thresholds_and_a_seed(saved, gold, mine):
@@ -110,14 +83,14 @@ def test_roles_take_gold_links_thresholds_and_a_seed(saved, gold, mine):
     assert expected.provenance["asked"]["links"] == "noun"
     assert expected.to_csv() != attnprobe.roles(saved("bert"), TEXTS).to_csv()
     made = attnprobe.report(saved("bert"), TEXTS, sections="census,roles,distance", **named)
-    same(made.tables["roles"], expected)
-    same(made.tables["census"], attnprobe.census(saved("bert"), TEXTS, limit=30))
+    assert_same(made.tables["roles"], expected)
+    assert_same(made.tables["census"], attnprobe.census(saved("bert"), TEXTS, limit=30))
     alone = attnprobe.report(saved("bert"), TEXTS, sections="roles", **named)
-    same(alone.tables["roles"], expected)
+    assert_same(alone.tables["roles"], expected)
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("options", "says"),
     [
         ({"treebank": "no-such.conllu"}, "no-such.conllu"),
         ({"links": "-"}, "not standard input"),
@@ -126,9 +99,9 @@ def test_roles_take_gold_links_thresholds_and_a_seed(saved, gold, mine):
         ({"label_column": "nothing"}, "nothing"),
     ],
 )
-def test_what_a_later_section_would_refuse_is_refused_first(classifier, reviews, passes, asked, said):
-    with pytest.raises(AttnprobeError, match=said):
-        attnprobe.report(classifier, reviews, text_column="review", **asked)
+def test_what_a_later_section_would_refuse_is_refused_first(classifier, reviews, passes, options, says):
+    with pytest.raises(AttnprobeError, match=says):
+        attnprobe.report(classifier, reviews, text_column="review", **options)
     assert passes["batches"] == 0
 
 
@@ -142,10 +115,10 @@ def undated(html):
 @pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
 def test_tables_that_lie_in_the_folder_are_not_measured_again(saved, passes, tmp_path):
     """A killed report goes on behind the tables that were saved, to the same page."""
-    asked = {"save_tables": tmp_path / "tables", "sections": "census,sentences,importance", **SMALL}
-    asked |= {"objective": "representation"}
+    options = {"save_tables": tmp_path / "tables", "sections": "census,sentences,importance", **SMALL}
+    options |= {"objective": "representation"}
     model = str(saved("bert"))
-    expected = attnprobe.report(model, TEXTS, **{**asked, "save_tables": None})
+    expected = attnprobe.report(model, TEXTS, **{**options, "save_tables": None})
     with pytest.MonkeyPatch.context() as patch:
 
         def stops(*_, **__):
@@ -154,18 +127,18 @@ def test_tables_that_lie_in_the_folder_are_not_measured_again(saved, passes, tmp
         stops.command = attnprobe.importance.command
         patch.setitem(_sections._MEASURED, "importance", (stops, set()))
         with pytest.raises(Stop):
-            attnprobe.report(model, TEXTS, **asked)
+            attnprobe.report(model, TEXTS, **options)
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == KEPT
     passes["batches"] = 0
-    made = attnprobe.report(model, TEXTS, **asked)
-    assert passes["batches"] == len(made.contents.seen)  # of sentences, and none of the census
+    made = attnprobe.report(model, TEXTS, **options)
+    assert passes["batches"] == len(made.contents.sentences)  # of sentences, and none of the census
     assert undated(made.html) == undated(expected.html)
 
 
 @pytest.mark.filterwarnings("ignore::attnprobe.AttnprobeWarning")
 def test_tables_of_something_else_are_neither_taken_nor_lost(saved, passes, tmp_path):
-    asked = {"sections": "census", "save_tables": tmp_path, **SMALL}
-    attnprobe.report(str(saved("bert")), TEXTS, **asked)
+    options = {"sections": "census", "save_tables": tmp_path, **SMALL}
+    attnprobe.report(str(saved("bert")), TEXTS, **options)
     content, passes["batches"] = (tmp_path / "census.csv").read_bytes(), 0
     for model, texts, more in [
         ("roberta", TEXTS, {}),
@@ -173,16 +146,16 @@ def test_tables_of_something_else_are_neither_taken_nor_lost(saved, passes, tmp_
         ("bert", TEXTS, {"max_length": 12}),
     ]:
         with pytest.raises(AttnprobeError, match="already exists"):
-            attnprobe.report(str(saved(model)), texts, **asked, **more)
+            attnprobe.report(str(saved(model)), texts, **options, **more)
         assert passes["batches"] == 0
         assert (tmp_path / "census.csv").read_bytes() == content
     # Written over, they are those of the new question, and the old one finds nothing.
-    attnprobe.report(str(saved("bert")), TEXTS[1:], overwrite=True, **asked)
+    attnprobe.report(str(saved("bert")), TEXTS[1:], overwrite=True, **options)
     assert (tmp_path / "census.csv").read_bytes() != content
     passes["batches"] = 0
     with pytest.raises(AttnprobeError, match="already exists"):
-        attnprobe.report(str(saved("bert")), TEXTS, **asked)
-    attnprobe.report(str(saved("bert")), TEXTS[1:], **asked)
+        attnprobe.report(str(saved("bert")), TEXTS, **options)
+    attnprobe.report(str(saved("bert")), TEXTS[1:], **options)
     assert passes["batches"] == 0
 
 
@@ -195,21 +168,21 @@ def test_a_section_that_fails_leaves_the_others(saved, tmp_path, monkeypatch):
 
     fails.command = attnprobe.importance.command
     monkeypatch.setitem(_sections._MEASURED, "importance", (fails, set()))
-    asked = {"sections": "census,importance", "objective": "representation", **SMALL}
+    options = {"sections": "census,importance", "objective": "representation", **SMALL}
     folder = tmp_path / "tables"
     with pytest.raises(AttnprobeError, match=r"The section importance failed: .*boom") as raised:
-        attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **asked)
+        attnprobe.report(saved("bert"), TEXTS, save_tables=folder, **options)
     assert list(raised.value.table) == ["census", "profile"]
     assert sorted(path.name for path in folder.iterdir()) == KEPT
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("options", "says"),
     [
         ({"by_group": "genre", "sections": "census"}, "by-group .* section groups"),
         ({"sections": "syntax"}, "section syntax .*treebank"),
     ],
 )
-def test_sections_of_gold_links_and_groups_need_them(saved, asked, said):
-    with pytest.raises(AttnprobeError, match=said):
-        attnprobe.report(saved("bert"), TEXTS, **asked)
+def test_sections_of_gold_links_and_groups_need_them(saved, options, says):
+    with pytest.raises(AttnprobeError, match=says):
+        attnprobe.report(saved("bert"), TEXTS, **options)

@@ -59,8 +59,8 @@ def trained(tiny, tmp_path_factory):
 
 def conll(tags=TAGS) -> str:
     blocks = (
-        "\n".join(f"{word} X {tag}" for word, tag in zip(text.split(), one, strict=True))
-        for text, one in zip(WORDS, tags, strict=True)
+        "\n".join(f"{word} X {tag}" for word, tag in zip(text.split(), row, strict=True))
+        for text, row in zip(WORDS, tags, strict=True)
     )
     return "".join(f"-DOCSTART- -X- O\n\n{block}\n\n" for block in blocks)
 
@@ -129,8 +129,8 @@ MORE = {"number": {"text_pair_column": "sentence2", "label_column": "score"}}
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_importance_and_ablation(trained, data, kind):
-    asked = {"model": trained(kind), "texts": data(kind), **MORE.get(kind, {})}
-    importance, ablation = attnprobe.importance(**asked), attnprobe.ablate(**asked)
+    given = {"model": trained(kind), "texts": data(kind), **MORE.get(kind, {})}
+    importance, ablation = attnprobe.importance(**given), attnprobe.ablate(**given)
     assert set(importance["objective"]) == set(ablation["objective"]) == {OBJECTIVE[kind]}
     assert set(importance["n"]) == {len(WORDS)}
     assert (importance["importance"] > 0).all()

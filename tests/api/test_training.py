@@ -109,7 +109,7 @@ def test_a_resumed_run_goes_on_with_its_table(build, tmp_path):
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        ("options", "said"),
+        ("options", "says"),
         [
             ({"every": 0}, "every"),
             ({"limt": 3}, "limt"),
@@ -118,6 +118,6 @@ class TestRefusals:
             ({"output": "heads.docx"}, "docx"),
         ],
     )
-    def test_what_is_wrong_is_said_at_once(self, options, said):
-        with pytest.raises(AttnprobeError, match=said):
+    def test_what_is_wrong_is_said_at_once(self, options, says):
+        with pytest.raises(AttnprobeError, match=says):
             HeadCallback(TEXTS, **options)

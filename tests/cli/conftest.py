@@ -1,17 +1,16 @@
-"""Running command lines inside the test, and a classifier that knows three words."""
+"""Running command lines inside the test."""
 
-import copy
+import csv
+import io
 
 import numpy as np
+import pandas
 import pytest
-import torch
-from transformers import BertForSequenceClassification
 
 from attnprobe.cli.app import run
 from attnprobe.sums.documents import in_second_half
 
-#: The right classes of the texts below; either half has every class.
-CLASSES = {0: "bad", 1: "so-so", 2: "good"}
+#: Texts and their classes; either half has every class.
 REVIEWS = [
     ("the river bank was slow", "bad"),
     ("a bird ran over the red house", "bad"),
@@ -42,26 +41,36 @@ def invoke(capfd, monkeypatch):
 
 
 @pytest.fixture
+def read_rows(invoke):
+    """Run a command line that succeeds; give the rows of its table, each a dict of strings."""
+
+    def call(*words):
+        code, out, error = invoke(*words)
+        assert code == 0, error
+        return list(csv.DictReader(io.StringIO(out)))
+
+    return call
+
+
+@pytest.fixture
+def tabulate(invoke):
+    """Run a command line that succeeds; give its table, with standard error in ``attrs["error"]``."""
+
+    def call(*words):
+        code, out, error = invoke(*words)
+        assert code == 0, error
+        table = pandas.read_csv(io.StringIO(out), keep_default_na=False, na_values=[""])
+        table.attrs["error"] = error
+        return table
+
+    return call
+
+
+@pytest.fixture
 def text(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("The parcel came late.\nShe signed for it, grumbling, and shut the door.\nWho rang?\n")
     return path
-
-
-@pytest.fixture(scope="session")
-def classifier(tiny, tmp_path_factory):
-    """Save the tiny BERT with a classification head that knows three words."""
-    body, tokenizer = tiny("bert")
-    config = copy.deepcopy(body.config)
-    config.id2label, config.label2id = CLASSES, {name: number for number, name in CLASSES.items()}
-    torch.manual_seed(5)
-    model = BertForSequenceClassification(config)
-    model.bert.load_state_dict(body.state_dict())
-    torch.nn.init.normal_(model.classifier.weight, std=0.5)
-    folder = tmp_path_factory.mktemp("classifier") / "three"
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -86,9 +95,9 @@ def refused(invoke):
         assert (code, out) == (2, ""), error
         assert "Traceback" not in error
         assert "unexpected" not in error
-        *_, said = error.splitlines()
-        assert said.startswith("attnprobe: ")
-        assert said.endswith(".")
-        return said
+        *_, sentence = error.splitlines()
+        assert sentence.startswith("attnprobe: ")
+        assert sentence.endswith(".")
+        return sentence
 
     return call

@@ -1,7 +1,6 @@
 """``--by-group`` from the command line: hostile names, refusals, merging, the terminal, a picture."""
 
 import csv
-import io
 import json
 
 import numpy as np
@@ -29,21 +28,17 @@ def rows(tmp_path):
     return write
 
 
-def read(out):
-    return list(csv.DictReader(io.StringIO(out)))
-
-
 def test_a_table_of_hostile_groups(invoke, rows):
     path = rows(NAMES * 6)
     code, out, error = invoke("entropy", "demo", "-d", path, "--by-group", "genre", "--layers", "0")
-    found = read(out)
+    table = list(csv.DictReader(out.splitlines()))
     assert code == 0
-    heads = len({row["head"] for row in found})
-    names = [row["group"] for row in found[::heads]]
+    heads = len({row["head"] for row in table})
+    names = [row["group"] for row in table[::heads]]
     assert names == ["all groups", "12", "'=cmd()", 'a, "b"', "red"]  # as other cells are guarded and cleaned
-    assert len(found) == 5 * heads
-    assert [name for name in found[0] if name.startswith("entropy_q")] == TESTS
-    assert all(row["entropy_q_p"] == "" for row in found[heads:])
+    assert len(table) == 5 * heads
+    assert [name for name in table[0] if name.startswith("entropy_q")] == TESTS
+    assert all(row["entropy_q_p"] == "" for row in table[heads:])
     assert "\x1b" not in out + error
     assert "4 groups, with their documents: 12 (6), =cmd() (6), a, " in error
 

@@ -100,11 +100,11 @@ def test_version(invoke):
 def test_family_columns(invoke, family, text):
     code, out, _ = invoke(family, "demo", "-d", text)
     assert code == 0
-    found = rows(out)
-    assert list(found[0]) == expected(family)
-    assert {row["n"] for row in found} == {"3"}
-    assert [(int(r["layer"]), int(r["head"])) for r in found] == sorted(
-        (int(r["layer"]), int(r["head"])) for r in found
+    table = rows(out)
+    assert list(table[0]) == expected(family)
+    assert {row["n"] for row in table} == {"3"}
+    assert [(int(r["layer"]), int(r["head"])) for r in table] == sorted(
+        (int(r["layer"]), int(r["head"])) for r in table
     )
 
 
@@ -113,17 +113,17 @@ def test_census_is_the_union(invoke, text):
     assert code == 0
     assert list(rows(out)[0]) == [*expected(*FAMILIES), "jsd_mean", "jsd_mean_se"]
     alone = rows(invoke("positional", "demo", "-d", text)[1])
-    for one, whole in zip(alone, rows(out), strict=True):
-        assert {name: whole[name] for name in one} == one
+    for row, whole in zip(alone, rows(out), strict=True):
+        assert {name: whole[name] for name in row} == row
 
 
 def test_doctor_is_satisfied_with_the_demo(invoke, text):
     code, out, _ = invoke("doctor", "demo", "-d", text)
-    found = rows(out)
+    table = rows(out)
     assert code == 0
-    assert list(found[0]) == ["model", "dataset", "check", "status", "detail"]
-    assert {row["status"] for row in found} == {"ok"}
-    details = {row["check"]: row["detail"] for row in found}
+    assert list(table[0]) == ["model", "dataset", "check", "status", "detail"]
+    assert {row["status"] for row in table} == {"ok"}
+    details = {row["check"]: row["detail"] for row in table}
     assert "masked language model" in details["trained heads"]
     assert "safetensors" in details["weights"]
     assert {"architecture", "attention", "dry run", "maximum length"} <= set(details)
@@ -185,8 +185,8 @@ def test_bad_input_is_one_sentence_and_exit_code_2(invoke, monkeypatch, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def assert_refused(found, says):
-    code, out, error = found
+def assert_refused(outcome, says):
+    code, out, error = outcome
     assert (code, out) == (2, "")
     assert says in error.splitlines()[-1]
     assert error.splitlines()[-1].startswith("attnprobe: ")

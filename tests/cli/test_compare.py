@@ -50,8 +50,8 @@ def compared(invoke, tmp_path):
 
     def compare(*words):
         path = tmp_path / "compared.csv"
-        code, _, said = invoke("compare", *words, "-o", path, "--overwrite", "-q")
-        assert code == 0, said
+        code, _, error = invoke("compare", *words, "-o", path, "--overwrite", "-q")
+        assert code == 0, error
         return HeadTable.read(path)
 
     return compare
@@ -84,9 +84,11 @@ ORDERS = [[2, 0, 3, 1], [1, 2, 3, 0], [3, 2, 1, 0]]
 
 def permuted(model):
     for layer, order in zip(model.encoder.layer, ORDERS, strict=True):
-        own, dense = layer.attention.self, layer.attention.output.dense
-        rows = torch.cat([torch.arange(own.query.weight.shape[0])[head(own, number)] for number in order])
-        for part in (own.query, own.key, own.value):
+        attention, dense = layer.attention.self, layer.attention.output.dense
+        rows = torch.cat(
+            [torch.arange(attention.query.weight.shape[0])[head(attention, number)] for number in order]
+        )
+        for part in (attention.query, attention.key, attention.value):
             part.weight.data, part.bias.data = part.weight.data[rows], part.bias.data[rows]
         dense.weight.data = dense.weight.data[:, rows]
 
@@ -96,10 +98,10 @@ def test_permuted_heads_are_matched(compared, tmp_path, saved, texts, kept, matc
     other = kept("permuted", permuted)
     table = compared(saved("bert"), other, "-d", texts, "--match", match, "--measure", "entropy")
     expected = [order.index(number) for order in ORDERS for number in range(4)]
-    for found in ("matched", "nearest"):
-        assert table[f"{found}_layer"].tolist() == table["layer"].tolist()
-        assert table[f"{found}_head"].tolist() == expected
-        assert table[f"jsd_{found}"].max() < 1e-6
+    for how in ("matched", "nearest"):
+        assert table[f"{how}_layer"].tolist() == table["layer"].tolist()
+        assert table[f"{how}_head"].tolist() == expected
+        assert table[f"jsd_{how}"].max() < 1e-6
     assert np.abs(table["entropy_delta"]).max() < 1e-5  # of the matched head
     assert table["jsd"].min() > 1e-3
 
@@ -125,9 +127,9 @@ def test_permuted_heads_are_matched_by_what_they_give(compared, saved, texts, ke
 def test_the_head_whose_weights_were_noised_changes_and_none_before_it(compared, saved, texts, kept):
     def noised(model):
         torch.manual_seed(0)
-        own = model.encoder.layer[1].attention.self
-        for part in (own.query, own.key):
-            rows = head(own, 2)
+        attention = model.encoder.layer[1].attention.self
+        for part in (attention.query, attention.key):
+            rows = head(attention, 2)
             part.weight[rows] += 3 * part.weight[rows].std() * torch.randn_like(part.weight[rows])
 
     table = compared(saved("bert"), kept("noised", noised), "-d", texts)
@@ -138,7 +140,7 @@ def test_the_head_whose_weights_were_noised_changes_and_none_before_it(compared,
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "says"),
     [
         (["demo"], "two checkpoints, not 1"),
         (["demo", "demo", "demo"], "two checkpoints, not 3"),
@@ -150,9 +152,9 @@ def test_the_head_whose_weights_were_noised_changes_and_none_before_it(compared,
         (["demo", "demo", "--layers", "9", "-L", "2"], "no layer 9"),
     ],
 )
-def test_what_can_not_be_compared_is_refused_in_a_sentence(invoke, use_cache, tmp_path, words, said):
+def test_what_can_not_be_compared_is_refused_in_a_sentence(invoke, use_cache, tmp_path, words, says):
     use_cache(tmp_path)
     code, out, err = invoke("compare", *words)
     assert code == 2
-    assert said in err
+    assert says in err
     assert not out

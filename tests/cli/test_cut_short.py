@@ -52,9 +52,9 @@ def test_nothing_is_written_and_nothing_replaced(invoke, tmp_path, name):
         words += ["--resume", tmp_path / "state"] if command == "census" else []
         code, out, error = invoke(*words)
         assert (code, out) == (2, "")
-        said = error.splitlines()[-1]
-        assert said.startswith("attnprobe: ")
-        assert said.endswith(".")
-        assert name in said
+        sentence = error.splitlines()[-1]
+        assert sentence.startswith("attnprobe: ")
+        assert sentence.endswith(".")
+        assert name in sentence
         assert "attnprobe: unexpected" not in error
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

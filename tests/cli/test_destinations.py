@@ -64,8 +64,8 @@ def test_what_is_read_is_not_written_over(refused, data, words, target, overwrit
 def test_standard_input_is_a_file_too(refused, data, monkeypatch):
     with Path("in.csv").open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
-        said = refused("entropy", "demo", "-d", "-", "-o", "in.csv", "--overwrite")
-    assert "standard input" in said
+        sentence = refused("entropy", "demo", "-d", "-", "-o", "in.csv", "--overwrite")
+    assert "standard input" in sentence
 
 
 def test_the_state(refused, data):
@@ -154,7 +154,9 @@ def test_scores_outlive_a_checkpoint_that_can_not_be_saved(invoke, data, monkeyp
 
 
 def test_a_wrong_name_costs_no_table(invoke, data):
-    code, _, said = invoke("entropy", "demo", "-d", "in.csv", "-q", "-o", "heads.csv", "--only", "confidense")
+    code, _, error = invoke(
+        "entropy", "demo", "-d", "in.csv", "-q", "-o", "heads.csv", "--only", "confidense"
+    )
     assert code == 2
-    assert "no such column; the nearest is confidence; all columns were written" in said
+    assert "no such column; the nearest is confidence; all columns were written" in error
     assert len(HeadTable.read("heads.csv")) == 24

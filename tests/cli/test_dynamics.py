@@ -1,7 +1,6 @@
 """``attnprobe dynamics``: steps as runs of their own, orders of heads, resuming, revisions, refusals."""
 
 import gc
-import io
 import json
 import shutil
 import weakref
@@ -12,7 +11,6 @@ from scipy.stats import kendalltau, spearmanr
 
 import attnprobe
 from attnprobe.model import load
-from attnprobe.survey import recorder
 
 pytestmark = pytest.mark.slow
 
@@ -48,31 +46,11 @@ def own_run(training, tmp_path):
     return tmp_path / "own"
 
 
-@pytest.fixture
-def batches(monkeypatch):
-    """Count the batches that are measured, and stop before one of them."""
-    count = {"done": 0, "stop": None}
-    begin = recorder.Recorder.begin
-
-    def counted(self, tokens, **how):
-        if count["done"] == count["stop"]:
-            raise KeyboardInterrupt
-        count["done"] += 1
-        begin(self, tokens, **how)
-
-    monkeypatch.setattr(recorder.Recorder, "begin", counted)
-    return count
-
-
-def frame(out):
-    return pandas.read_csv(io.StringIO(out), keep_default_na=False, na_values=[""])
-
-
 # The same numbers as a run of its own
 
 
 @pytest.mark.parametrize(
-    ("measure", "own"),
+    ("measure", "words"),
     [
         ([], ["importance"]),
         (["--method", "lrp"], ["importance", "--method", "lrp"]),
@@ -81,7 +59,7 @@ def frame(out):
         (["--measure", "positional", "--layers", "1,2"], ["positional", "--layers", "1,2"]),
         (["--measure", "census", "--weights", "both"], ["census", "--weights", "both"]),
         (["--measure", "norm", "--content-only"], ["census", "--statistics", "norm", "--content-only"]),
-        *(pytest.param(*one, marks=pytest.mark.exhaustive) for one in (
+        *(pytest.param(*case, marks=pytest.mark.exhaustive) for case in (
             (["--measure", "everything"], ["census", "--everything"]),
             (["--measure", "rank"], ["rank"]),
             (["--measure", "mixing"], ["mixing"]),
@@ -98,47 +76,42 @@ def frame(out):
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_every_step_is_a_run_of_its_own(invoke, training, checkpoints, data, measure, own):
+def test_every_step_is_a_run_of_its_own(tabulate, training, checkpoints, data, measure, words):
     """Of all four steps for the measure that is the default, of two for the others."""
     steps, given = (STEPS[1::2], checkpoints[1::2]) if measure else (STEPS, [training / "checkpoint-*"])
-    code, out, error = invoke("dynamics", *given, "-d", data, *measure)
-    assert code == 0, error
-    found = frame(out)
-    assert list(found)[:3] == ["model", "dataset", "step"]
-    assert list(dict.fromkeys(found["step"])) == steps
+    table = tabulate("dynamics", *given, "-d", data, *measure)
+    assert list(table)[:3] == ["model", "dataset", "step"]
+    assert list(dict.fromkeys(table["step"])) == steps
     for step in steps:
-        code, out, _ = invoke(own[0], training / f"checkpoint-{step}", "-d", data, *own[1:])
-        assert code == 0
-        one = found[found["step"] == step].drop(columns="step").reset_index(drop=True)
-        one = one.rename(columns={"pruning_step": "step"})
-        pandas.testing.assert_frame_equal(one, frame(out), check_exact=True)
-    assert len(found.drop(columns=["model", "step"]).drop_duplicates()) > len(one)  # training changes them
+        alone = tabulate(words[0], training / f"checkpoint-{step}", "-d", data, *words[1:])
+        rows = table[table["step"] == step].drop(columns="step").reset_index(drop=True)
+        rows = rows.rename(columns={"pruning_step": "step"})
+        pandas.testing.assert_frame_equal(rows, alone, check_exact=True)
+    assert len(table.drop(columns=["model", "step"]).drop_duplicates()) > len(rows)  # training changes them
 
 
 # The order of heads
 
 
-def test_the_order_of_heads(invoke, training, data):
+def test_the_order_of_heads(tabulate, training, data):
     words = ["dynamics", training / "checkpoint-*", "-d", data, "--measure", "entropy"]
-    wide = frame(invoke(*words)[1]).pivot(index="step", columns=["layer", "head"], values="entropy")
-    code, out, error = invoke(*words, "--by", "step")
-    assert code == 0, error
-    found = frame(out).set_index("step")
-    assert list(found.index) == STEPS
-    assert list(found)[:3] == ["model", "dataset", "measure"]
-    assert found["model"].tolist() == [f"checkpoint-{step}" for step in STEPS]
+    wide = tabulate(*words).pivot(index="step", columns=["layer", "head"], values="entropy")
+    table = tabulate(*words, "--by", "step").set_index("step")
+    assert list(table.index) == STEPS
+    assert list(table)[:3] == ["model", "dataset", "measure"]
+    assert table["model"].tolist() == [f"checkpoint-{step}" for step in STEPS]
     for place, step in enumerate(STEPS):
-        one, last = wide.loc[step], wide.loc[1000]
-        assert found["spearman_last"][step] == pytest.approx(spearmanr(one, last).statistic, abs=1e-12)
-        assert found["kendall_last"][step] == pytest.approx(kendalltau(one, last).statistic, abs=1e-12)
+        this, last = wide.loc[step], wide.loc[1000]
+        assert table["spearman_last"][step] == pytest.approx(spearmanr(this, last).statistic, abs=1e-12)
+        assert table["kendall_last"][step] == pytest.approx(kendalltau(this, last).statistic, abs=1e-12)
         if place:
             before = wide.loc[STEPS[place - 1]]
-            expected = spearmanr(one, before).statistic
-            assert found["spearman_previous"][step] == pytest.approx(expected, abs=1e-12)
-    assert found[["spearman_previous", "kendall_previous"]].loc[0].isna().all()
-    assert found["heads_last"].tolist() == [12] * 4
-    assert found["heads_previous"].tolist() == [0, 12, 12, 12]
-    assert (found["spearman_last"].iloc[:3] < 0.95).all()
+            expected = spearmanr(this, before).statistic
+            assert table["spearman_previous"][step] == pytest.approx(expected, abs=1e-12)
+    assert table[["spearman_previous", "kendall_previous"]].loc[0].isna().all()
+    assert table["heads_last"].tolist() == [12] * 4
+    assert table["heads_previous"].tolist() == [0, 12, 12, 12]
+    assert (table["spearman_last"].iloc[:3] < 0.95).all()
 
 
 # One dataset, one checkpoint at a time
@@ -146,11 +119,11 @@ def test_the_order_of_heads(invoke, training, data):
 
 def test_each_model_is_freed_before_the_next(checkpoints, monkeypatch):
     alive, loaded = [], []
-    own = load.load_checkpoint
+    load_checkpoint = load.load_checkpoint
 
     def watched(*given, **named):
         alive.append(sum(model() is not None for model in loaded))
-        checkpoint = own(*given, **named)
+        checkpoint = load_checkpoint(*given, **named)
         loaded.append(weakref.ref(checkpoint.model))
         vars(checkpoint.model)["itself"] = checkpoint.model  # as hooks of accelerate lead back to their model
         return checkpoint
@@ -172,24 +145,24 @@ def test_each_model_is_freed_before_the_next(checkpoints, monkeypatch):
 MEASURE = ["--measure", "entropy", "--batch-tokens", "8", "--threads", "1"]
 
 
-def test_stopped_and_resumed_bit_for_bit(invoke, checkpoints, data, batches, tmp_path):
+def test_stopped_and_resumed_bit_for_bit(invoke, checkpoints, data, passes, tmp_path):
     words, state = ["dynamics", *checkpoints, "-d", data, *MEASURE], tmp_path / "state"
     _, expected, _ = invoke(*words)
-    total, batches["done"] = batches["done"], 0
+    total, passes["batches"] = passes["batches"], 0
     for stop in (3, total // 2, total // 3):
-        batches |= {"done": 0, "stop": stop}
+        passes |= {"batches": 0, "stop": stop}
         code, out, error = invoke(*words, "--resume", state)
         assert (code, out) == (130, "")
         assert error.endswith("stopped; give the same command again to go on.\n")
-    batches |= {"done": 0, "stop": None}
+    passes |= {"batches": 0, "stop": None}
     code, out, error = invoke(*words, "--resume", state)
     assert (code, out) == (0, expected)
-    assert batches["done"] == total - 3 - total // 2 - total // 3
+    assert passes["batches"] == total - 3 - total // 2 - total // 3
     assert f"going on from {state}.step50" in error
     assert sorted(path.name for path in tmp_path.glob("state*")) == sorted(f"state.step{n}" for n in STEPS)
-    batches["done"] = 0
+    passes["batches"] = 0
     code, out, _ = invoke(*words, "--resume", state, "--by", "head")
-    assert (code, out, batches["done"]) == (0, expected, 0)
+    assert (code, out, passes["batches"]) == (0, expected, 0)
 
 
 # Revisions
@@ -210,21 +183,21 @@ def cache(training, use_cache, tmp_path):
     return tmp_path / "cache"
 
 
-def test_revisions(invoke, refused, cache, checkpoints, data, tmp_path):
+def test_revisions(invoke, tabulate, refused, cache, checkpoints, data, tmp_path):
     hub = ["dynamics", "org/tiny", "-d", data, *MEASURE]
     path, before = tmp_path / "found.json", sorted(cache.rglob("*"))
     words = [*hub, "--revisions", "step10000,step1000, step2000"]
     assert invoke(*words, "-o", path)[0] == 0
     assert sorted(cache.rglob("*")) == before  # nothing of it was downloaded by this run
-    found, own = (
+    record, alone = (
         json.loads(path.read_text()),
-        frame(invoke("dynamics", *checkpoints[:3], "-d", data, *MEASURE)[1]),
+        tabulate("dynamics", *checkpoints[:3], "-d", data, *MEASURE),
     )
-    rows = pandas.DataFrame(found["rows"])
+    rows = pandas.DataFrame(record["rows"])
     assert list(dict.fromkeys(rows["step"])) == [1000, 2000, 10000]
-    assert rows["entropy"].tolist() == own["entropy"].tolist()
+    assert rows["entropy"].tolist() == alone["entropy"].tolist()
     assert set(rows["model"]) == {"org/tiny"}
-    steps = found["provenance"]["steps"]
+    steps = record["provenance"]["steps"]
     assert [step["revision"] for step in steps] == list(COMMITS)
     assert [step["model"]["commit"] for step in steps] == list(COMMITS.values())
     assert "HF_HUB_OFFLINE is set" in refused(*hub, "--revisions", "step1000,step9")

@@ -25,13 +25,13 @@ sys.meta_path.insert(0, Never())
 COMMANDS = """
 import contextlib, io
 from attnprobe.cli.app import run
-said = []
+answers = []
 for words in json.loads(sys.argv[1]):
     out, error = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
         code = run(words)
-    said.append([code, out.getvalue(), error.getvalue()])
-print(json.dumps(said))
+    answers.append([code, out.getvalue(), error.getvalue()])
+print(json.dumps(answers))
 """
 
 
@@ -56,9 +56,9 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
-def ask(code, asked):
+def ask(code, request):
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT + code, json.dumps(asked)],
+        [sys.executable, "-c", WITHOUT + code, json.dumps(request)],
         check=False,
         capture_output=True,
         text=True,
@@ -99,6 +99,8 @@ REFUSED = {
     "syntax demo --by head --folds 3": "--folds is about the best heads",
     "links demo --metric aer --labels name": "--metric aer scores whole alignments",
     "links demo --metric aer --control links": "--metric aer has no control",
+    "entropy demo -d in.txt --part 9/2": "--part must be the number of a part",
+    "roles demo --links in.txt --name a:b": "Roles by links can't be called 'a:b'",
     "roles demo --name atom-map": "--name says what roles by links are called",
     "induction demo --prompt query": "Random tokens have no prompt",
     "dynamics demo demo --steps 1": "There are 2 checkpoints, but 1 --steps",

@@ -1,15 +1,4 @@
-"""interact, and ablate --with, on the command line: columns, state, record, the same numbers again."""
-
-import io
-
-import pandas
-import pytest
-
-
-@pytest.fixture
-def words(tmp_path):
-    return ["interact", "demo", "-L", 12, "--pairs", 3, "-q", "--threads", 1]
-
+"""interact on the command line: columns, and the strongest proposals first."""
 
 PAIRS = [
     *("model", "dataset", "objective", "layer_a", "head_a", "layer_b", "head_b", "n"),
@@ -17,10 +6,8 @@ PAIRS = [
 ]
 
 
-def test_columns(invoke, words):
-    code, out, said = invoke(*words)
-    assert code == 0, said
-    found = pandas.read_csv(io.StringIO(out))
-    assert list(found) == PAIRS
-    assert len(found) == 3
-    assert (found["proposed"].abs().diff().dropna() <= 0).all()
+def test_columns(tabulate):
+    table = tabulate("interact", "demo", "-L", 12, "--pairs", 3, "-q", "--threads", 1)
+    assert list(table) == PAIRS
+    assert len(table) == 3
+    assert (table["proposed"].abs().diff().dropna() <= 0).all()

@@ -60,73 +60,49 @@ def labelled(tmp_path):
     return write
 
 
-def frame(out):
-    from io import StringIO
-
-    return pandas.read_csv(StringIO(out))
-
-
 # Columns
 
 
 def test_importance_columns(tables):
-    found = pandas.read_csv(tables / "importance-first.csv")
-    assert list(found) == ["model", "dataset", "objective", "method", *PLACE, *GRADIENT]
-    assert set(found["objective"]) == {"classification"}
-    assert set(found["n"]) == {6}
-    places = list(zip(found["layer"], found["head"], strict=True))
+    table = pandas.read_csv(tables / "importance-first.csv")
+    assert list(table) == ["model", "dataset", "objective", "method", *PLACE, *GRADIENT]
+    assert set(table["objective"]) == {"classification"}
+    assert set(table["n"]) == {6}
+    places = list(zip(table["layer"], table["head"], strict=True))
     assert places == [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
 
 
 @pytest.mark.parametrize("name", ["ablate", "alone"])
 def test_ablate_columns(tables, name):
-    found = pandas.read_csv(tables / f"{name}-second.csv")
+    table = pandas.read_csv(tables / f"{name}-second.csv")
     moves = ["moved", "moved_se"]
     keys = ["model", "dataset", "objective", "metric", "replaced_by"]
-    assert list(found) == [*keys, *PLACE, *SCORES, *moves]
-    np.testing.assert_allclose(found["score"] - found["baseline"], found["delta"], atol=1e-9)
+    assert list(table) == [*keys, *PLACE, *SCORES, *moves]
+    np.testing.assert_allclose(table["score"] - table["baseline"], table["delta"], atol=1e-9)
 
 
-def test_correlate_columns(invoke, tables):
+def test_correlate_columns(tabulate, tables):
     words = ("--in-domain", tables / "importance-first.csv", "--out-domain", tables / "importance-second.csv")
-    found = frame(invoke("correlate", *words)[1])
-    assert list(found) == ["model", "dataset", "in_domain", "out_domain", *CORRELATION]
-    heads = frame(invoke("correlate", *words, "--by", "head")[1])
+    table = tabulate("correlate", *words)
+    assert list(table) == ["model", "dataset", "in_domain", "out_domain", *CORRELATION]
+    heads = tabulate("correlate", *words, "--by", "head")
     numbers = ["importance_in", "importance_out", "rank_in", "rank_out", "disagreement"]
     assert list(heads) == ["model", "dataset", "place", "layer", "head", *numbers]
     assert len(heads) == LAYERS * HEADS
 
 
-def test_prune_columns(invoke):
-    code, out, _ = invoke("prune", "demo", "-L", "6", "--random-orders", "2", "--step", "0.25")
-    found = frame(out)
-    assert code == 0
+def test_prune_columns(tabulate):
+    table = tabulate("prune", "demo", "-L", "6", "--random-orders", "2", "--step", "0.25")
     steps = ["step", "heads_removed", "share_removed"]
-    assert list(found) == [
-        "model",
-        "dataset",
-        "criterion",
-        "seed",
-        *steps,
-        "metric",
-        "n",
-        "score",
-        "score_se",
-        "delta",
-        "delta_se",
-        "p",
-        "p_adjusted",
-        "bound",
-        "delta_random",
-        "delta_random_se",
-        "p_random",
-        "p_random_adjusted",
-        "rank_among_random",
-    ]
-    assert found["criterion"].tolist() == ["gradient"] * 5 + ["random"] * 10
-    assert found["seed"].tolist()[5:] == [42] * 5 + [43] * 5
-    assert found["seed"][:5].isna().all()
-    assert found["heads_removed"].tolist() == [0, 6, 12, 18, 24] * 3
+    assert list(table) == [
+        "model", "dataset", "criterion", "seed", *steps, "metric", "n", "score", "score_se", "delta",
+        "delta_se", "p", "p_adjusted", "bound", "delta_random", "delta_random_se", "p_random",
+        "p_random_adjusted", "rank_among_random",
+    ]  # fmt: skip
+    assert table["criterion"].tolist() == ["gradient"] * 5 + ["random"] * 10
+    assert table["seed"].tolist()[5:] == [42] * 5 + [43] * 5
+    assert table["seed"][:5].isna().all()
+    assert table["heads_removed"].tolist() == [0, 6, 12, 18, 24] * 3
 
 
 # Bad input
@@ -144,14 +120,13 @@ def test_labels_that_the_model_lacks(invoke, refused, classifier, labelled):
     assert "labels" in refused("importance", classifier, "--objective", "classification", "-L", "3")
 
 
-def test_a_head_that_is_not_there(invoke, refused, labelled):
+def test_a_head_that_is_not_there(tabulate, refused, labelled):
     path = labelled([0, 1, 1, 0])
-    asked = ("importance", "demo", "-d", path, "--objective", "classification")
-    assert "--force-head" in refused(*asked)
-    code, out, error = invoke(*asked, "--force-head")
-    assert code == 0
-    assert "made up" in error
-    assert set(frame(out)["objective"]) == {"classification"}
+    words = ("importance", "demo", "-d", path, "--objective", "classification")
+    assert "--force-head" in refused(*words)
+    table = tabulate(*words, "--force-head")
+    assert "made up" in table.attrs["error"]
+    assert set(table["objective"]) == {"classification"}
     assert "no trained head" in refused("importance", "demo", "-d", path, "--label-column", "label")
 
 
@@ -222,19 +197,19 @@ def sorted_by(path, column, *, highest_first=False):
     ],
 )
 @pytest.mark.slow
-def test_curves_by_criterion(invoke, tables, classifier, reviews, loaded, by, table, column):
+def test_curves_by_criterion(tabulate, tables, classifier, reviews, loaded, by, table, column):
     """Rank on one half of the examples and score on the other: as if the others had never been there."""
     words = ("--by", by, "--metric", "loss", "--step", "0.25", "--random-orders", "0")
-    found = frame(invoke("prune", classifier, "-d", reviews / "all.tsv", *words)[1])
+    curve = tabulate("prune", classifier, "-d", reviews / "all.tsv", *words)
     order = sorted_by(tables / f"{table}-first.csv", column, highest_first=False)
     wanted = [
         mean_loss(zeroed(loaded[0], order[:n]), loaded[1], reviews / "second.tsv") for n in (0, 3, 6, 9, 12)
     ]
-    assert set(found["n"]) == {6}
-    np.testing.assert_allclose(found["score"], wanted, rtol=1e-5)
+    assert set(curve["n"]) == {6}
+    np.testing.assert_allclose(curve["score"], wanted, rtol=1e-5)
     assert np.ptp(wanted) > 0.01
     ranked = ("--rank-data", reviews / "first.tsv")
-    other = frame(invoke("prune", classifier, "-d", reviews / "second.tsv", *ranked, *words)[1])
+    other = tabulate("prune", classifier, "-d", reviews / "second.tsv", *ranked, *words)
     np.testing.assert_allclose(other["score"], wanted, rtol=1e-5)
 
 
@@ -245,7 +220,7 @@ def test_a_margin_says_which_heads_to_save(invoke, tables, classifier, reviews, 
     code, out, error = invoke(*words, "--metric", "accuracy", "--margin", "1e-9")
     assert code == 2
     assert "nothing is written" in error
-    assert frame(out)["heads_removed"].tolist() == [0, 1, 3, 12]
+    assert [line.split(",")[5] for line in out.splitlines()[1:]] == ["0", "1", "3", "12"]
     assert not (tmp_path / "less").exists()
     code, out, error = invoke(*words, "--metric", "accuracy", "--margin", "1")
     assert code == 0
@@ -266,8 +241,8 @@ def test_saved_checkpoints(invoke, refused, tables, classifier, reviews, loaded,
     order = sorted_by(tables / "importance-second.csv", "importance")
     wanted = answers(zeroed(loaded[0], order[:5]), loaded[1], reviews / "all.tsv")[0]
     read = load_pruned if physical else AutoModelForSequenceClassification.from_pretrained
-    found = answers(read(folder).eval(), AutoTokenizer.from_pretrained(folder), reviews / "all.tsv")[0]
-    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    logits = answers(read(folder).eval(), AutoTokenizer.from_pretrained(folder), reviews / "all.tsv")[0]
+    torch.testing.assert_close(logits, wanted, rtol=1e-4, atol=1e-5)
     assert (wanted - answers(*loaded, reviews / "all.tsv")[0]).abs().max() > 0.01
     record = json.loads((folder / "attnprobe.json").read_text())
     assert sorted(map(tuple, record["removed"])) == sorted(divmod(int(number), HEADS) for number in order[:5])

@@ -1,11 +1,9 @@
 """Folders of images and of sound, from the command line."""
 
 import shutil
-from io import StringIO
 
 import every_type
 import numpy as np
-import pandas
 import pytest
 import torch
 import transformers
@@ -13,10 +11,6 @@ from transformers import AutoModelForAudioClassification, AutoModelForImageClass
 
 CLASSES = {0: "dark", 1: "light"}
 LAYERS, HEADS = 3, 4
-
-
-def frame(out: str) -> pandas.DataFrame:
-    return pandas.read_csv(StringIO(out))
 
 
 def save_classifier(folder, name, auto, processor, **changes):
@@ -54,6 +48,8 @@ def hearing_classifier(tmp_path_factory):
 def test_a_file_without_sound(refused, hearing_classifier, tmp_path):
     pytest.importorskip("soundfile").write(tmp_path / "a.wav", np.zeros(0), 16_000)
     assert "a.wav holds no sound" in refused("entropy", hearing_classifier, "-d", tmp_path / "a.wav")
+    pytest.importorskip("soundfile").write(tmp_path / "a.wav", np.zeros(5), 16_000)
+    assert "None of the files holds" in refused("entropy", hearing_classifier, "-d", tmp_path / "a.wav")
 
 
 def sorted_away(folder, root):
@@ -77,10 +73,8 @@ def sorted_clips(tmp_path_factory, clips):
 
 class TestTables:
     @pytest.mark.parametrize("command", ["census", "entropy"])
-    def test_images(self, invoke, media_model, photos, command):
-        code, out, error = invoke(command, media_model("vit"), "-d", photos)
-        assert code == 0, error
-        table = frame(out)
+    def test_images(self, tabulate, media_model, photos, command):
+        table = tabulate(command, media_model("vit"), "-d", photos)
         assert len(table) == LAYERS * HEADS
         assert (table["n"] == 7).all()
         assert (table["dataset"] == "photos").all()
@@ -89,10 +83,8 @@ class TestTables:
             assert "offset" not in table
             assert table["above"].between(0, 1).all()
 
-    def test_sound(self, invoke, media_model, clips):
-        code, out, error = invoke("census", media_model("wav2vec2"), "-d", clips)
-        assert code == 0, error
-        table = frame(out)
+    def test_sound(self, tabulate, media_model, clips):
+        table = tabulate("census", media_model("wav2vec2"), "-d", clips)
         assert (table["n"] == 6).all()
         assert "offset" in table
         assert not {"above", "below", "offset_rows"} & set(table)
@@ -100,18 +92,17 @@ class TestTables:
 
 class TestInterventions:
     @pytest.mark.parametrize("kind", ["image", "sound"])
-    def test_the_loss_is_that_of_transformers(self, invoke, request, kind):
+    def test_the_loss_is_that_of_transformers(self, tabulate, request, kind):
         names = (
             ("seeing_classifier", "sorted_photos")
             if kind == "image"
             else ("hearing_classifier", "sorted_clips")
         )
         folder, data = map(request.getfixturevalue, names)
-        code, out, error = invoke("ablate", folder, "-d", data, "--metric", "loss")
-        assert code == 0, error
-        assert f"the objective is classification, by the checkpoint's {kind} classification head" in error
+        table = tabulate("ablate", folder, "-d", data, "--metric", "loss")
+        remark = f"the objective is classification, by the checkpoint's {kind} classification head"
+        assert remark in table.attrs["error"]
         expected = [loss for loss, _ in self.by_transformers(folder, data, kind)]
-        table = frame(out)
         assert table["baseline"].to_numpy() == pytest.approx(np.mean(expected), abs=1e-5)
         error_of_mean = np.std(expected, ddof=1) / np.sqrt(len(expected))
         assert table["baseline_se"].to_numpy() == pytest.approx(error_of_mean, abs=1e-5)
@@ -156,9 +147,9 @@ class TestInterventions:
         assert given["pixel_values"].shape == (1, 3, 32, 32)
         whole = AutoModelForImageClassification.from_pretrained(seeing_classifier).eval()
         with torch.inference_mode():
-            found, full = model(**given).logits, whole(**given).logits
-        assert found.shape == (1, 2)
-        assert not torch.allclose(found, full, atol=1e-4)
+            pruned, full = model(**given).logits, whole(**given).logits
+        assert pruned.shape == (1, 2)
+        assert not torch.allclose(pruned, full, atol=1e-4)
 
 
 @pytest.mark.parametrize(

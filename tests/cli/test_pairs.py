@@ -1,7 +1,6 @@
 """Images and texts that are read together, from the command line."""
 
 import json
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,6 @@ from attnprobe.errors import AttnprobeError
 pytest.importorskip("PIL")
 
 
-def frame(out: str) -> pandas.DataFrame:
-    return pandas.read_csv(StringIO(out))
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return seeing_models.save("llava", tmp_path_factory.mktemp("models") / "llava")
@@ -32,25 +27,22 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pairs")
     pairs = seeing_models.draw_pairs(folder / "seen")
     lines = [json.dumps({"image": f"seen/{path.name}", "text": text}) for path, text in pairs]
-    for name, some in (("pairs", lines), ("first", lines[:3]), ("rest", lines[3:])):
-        (folder / f"{name}.jsonl").write_text("\n".join(some))
+    for name, part in (("pairs", lines), ("first", lines[:3]), ("rest", lines[3:])):
+        (folder / f"{name}.jsonl").write_text("\n".join(part))
     return folder / "pairs.jsonl"
 
 
 class TestWhatIsRead:
-    def test_both(self, invoke: Any, model: Path, data: Path):
-        code, out, error = invoke("census", model, "-d", data)
-        assert code == 0, error
-        table = frame(out)
+    def test_both(self, tabulate: Any, model: Path, data: Path):
+        table = tabulate("census", model, "-d", data)
         assert {"entropy", "rare_mass", "image_mass", "text_to_image_peak"} <= set(table)
         whole = table["image_mass"] + table["text_mass"] + table["special_mass"]
         assert whole.between(1 - 1e-5, 1 + 1e-5).all()
 
-    def test_a_model_of_text_reads_text(self, invoke: Any, data: Path):
-        code, out, error = invoke("census", "demo", "-d", data)
-        assert code == 0
-        assert "image" not in error
-        assert "image_mass" not in frame(out)
+    def test_a_model_of_text_reads_text(self, tabulate: Any, data: Path):
+        table = tabulate("census", "demo", "-d", data)
+        assert "image" not in table.attrs["error"]
+        assert "image_mass" not in table
 
 
 class TestRuns:
@@ -69,17 +61,16 @@ class TestRuns:
         with pytest.raises(AttnprobeError, match="belongs to a run with another setting"):
             attnprobe.modality(str(model), data, resume=state, queries="text")
 
-    def test_a_text_that_is_too_long_loses_its_end(self, invoke: Any, model: Path, data: Path):
-        code, out, error = invoke("modality", model, "-d", data, "--max-length", "20")
-        assert code == 0
-        assert "7 documents were truncated to 20 tokens" in error
-        assert (frame(out)["n"] == 7).all()
+    def test_a_text_that_is_too_long_loses_its_end(self, tabulate: Any, model: Path, data: Path):
+        table = tabulate("modality", model, "-d", data, "--max-length", "20")
+        assert "7 documents were truncated to 20 tokens" in table.attrs["error"]
+        assert (table["n"] == 7).all()
 
     def test_view(self, model: Path, data: Path):
         image = data.parent / "seen" / "p1.png"
-        found = attnprobe.view(str(model), "the dog runs .", image=image)
-        assert found.attention["decoder"].shape == (2, 4, 21, 21)
-        page = found._repr_html_()
+        view = attnprobe.view(str(model), "the dog runs .", image=image)
+        assert view.attention["decoder"].shape == (2, 4, 21, 21)
+        page = view._repr_html_()
         assert "row 3, column 2" in page
 
 

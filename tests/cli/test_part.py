@@ -29,8 +29,8 @@ def test_a_part_is_as_a_file_of_its_documents(invoke, corpus):
     code, _, err = invoke("entropy", "demo", "-d", "text.txt", "--part", "2/3", "-o", "part.csv")
     assert code == 0
     assert "Only part 2 of 3 was read" in err
-    found, expected = (pd.read_csv(name).drop(columns="dataset") for name in ("part.csv", "second.csv"))
-    pd.testing.assert_frame_equal(found, expected)
+    part, expected = (pd.read_csv(name).drop(columns="dataset") for name in ("part.csv", "second.csv"))
+    pd.testing.assert_frame_equal(part, expected)
 
 
 def test_it_is_not_for_runs_that_end_by_themselves(invoke, corpus):

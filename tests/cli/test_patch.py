@@ -1,8 +1,5 @@
 """patch from the command line and from Python: files, formats, options, what is said, and what is refused."""
 
-import csv
-import io
-
 import numpy as np
 import pandas
 import pytest
@@ -13,14 +10,10 @@ from attnprobe.intervention.objectives.contrast import MaskContrast
 
 SUBJECTS = [("boy", "boys"), ("man", "men"), ("girl", "girls"), ("woman", "women"), ("house", "houses")]
 PAIRS = [
-    {"clean": f"The {one} {where} [MASK] late .", "corrupted": f"The {several} {where} [MASK] late .",
+    {"clean": f"The {boy} {where} [MASK] late .", "corrupted": f"The {boys} {where} [MASK] late .",
      "answer": "was", "other": "were"}
-    for one, several in SUBJECTS for where in ("there", "in the garden")
+    for boy, boys in SUBJECTS for where in ("there", "in the garden")
 ]  # fmt: skip
-
-
-def rows(text):
-    return list(csv.DictReader(io.StringIO(text)))
 
 
 @pytest.fixture
@@ -60,24 +53,21 @@ def test_fast_confirms_the_first_heads_and_no_others(data):
 def test_positions(invoke, data, tmp_path):
     path = tmp_path / "positions.csv"
     code, _, _ = invoke("patch", "demo", "-d", data, "--positions", "-L", "4", "-o", path, "-q")
-    found = pandas.read_csv(path)
+    table = pandas.read_csv(path)
     assert code == 0
-    longest = found["position"].max() + 1
-    assert len(found) == 24 * longest
-    assert found["token"][:2].tolist() == ["[CLS]", "the"]
-    counts = found[found["layer"].eq(0) & found["head"].eq(0)]["n"].tolist()
+    longest = table["position"].max() + 1
+    assert len(table) == 24 * longest
+    assert table["token"][:2].tolist() == ["[CLS]", "the"]
+    counts = table[table["layer"].eq(0) & table["head"].eq(0)]["n"].tolist()
     assert counts[:7] == [4] * 7
     assert counts[-1] == 2  # of the longer sentences alone
 
 
-def test_what_ships_with_attnprobe(invoke):
-    code, out, error = invoke("patch", "demo")
-    assert code == 0
-    assert {row["dataset"] for row in rows(out)} == {"embedded"}
-    assert {row["n"] for row in rows(out)} == {"36"}
-    assert "m is the logit of the answer" in error
-    code, _, error = invoke("patch", "demo", "--label-column", "answer")
-    assert (code, "leave out --label-column" in error) == (2, True)
+def test_what_ships_with_attnprobe(refused, tabulate):
+    table = tabulate("patch", "demo")
+    assert (set(table["dataset"]), set(table["n"])) == ({"embedded"}, {36})
+    assert "m is the logit of the answer" in table.attrs["error"]
+    assert "leave out --label-column" in refused("patch", "demo", "--label-column", "answer")
 
 
 @pytest.mark.parametrize(

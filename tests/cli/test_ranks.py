@@ -73,13 +73,13 @@ def torchrun(*words, restarts=0, processes=2):
     )
 
 
-def same(one, two):
-    """Whether two tables are equal up to the rounding of sums that are made in another order."""
-    one, two = (pandas.read_csv(path) for path in (one, two))
-    numbers = one.select_dtypes("number").columns
-    assert list(one.columns) == list(two.columns)
-    assert one.drop(columns=numbers).equals(two.drop(columns=numbers))
-    np.testing.assert_allclose(two[numbers], one[numbers], rtol=0, atol=1e-10)
+def assert_same(*paths):
+    """Compare two tables up to the rounding of sums that are made in another order."""
+    alone, shared = map(pandas.read_csv, paths)
+    numbers = alone.select_dtypes("number").columns
+    assert list(alone.columns) == list(shared.columns)
+    assert alone.drop(columns=numbers).equals(shared.drop(columns=numbers))
+    np.testing.assert_allclose(shared[numbers], alone[numbers], rtol=0, atol=1e-10)
 
 
 def test_two_processes_give_the_table_of_one(invoke, text, tmp_path):
@@ -96,7 +96,7 @@ def test_two_processes_give_the_table_of_one(invoke, text, tmp_path):
     assert "of 8 batches are done" not in done.stderr.replace("of 4 batches are done", "")
     assert (tmp_path / "marker").read_text() == "2"
     assert sorted(path.name for path in tmp_path.glob("state*")) == ["state.0", "state.1"]
-    same(tmp_path / "one.csv", target)
+    assert_same(tmp_path / "one.csv", target)
 
 
 @pytest.mark.exhaustive
@@ -158,7 +158,7 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
         # Said once a command.
         assert done.stderr.count("the objective is classification") == {2: 5, 3: 2}[processes]
         for name in names:
-            same(tmp_path / f"{name} of 1.csv", tmp_path / f"{name} of {processes}.csv")
+            assert_same(tmp_path / f"{name} of 1.csv", tmp_path / f"{name} of {processes}.csv")
 
 
 def test_the_others_say_that_the_first_process_is_gone(text, tmp_path):

@@ -30,7 +30,7 @@ def test_nothing_is_written_where_something_is_refused(invoke, saved, text, tmp_
     path, page = (tmp_path / name for name in ("report.html", "page.html"))
     path.write_text("mine")
     page.mkdir()
-    for words, said in {
+    for words, says in {
         ("-o", path): "already exists",
         ("-o", tmp_path / "report.pdf"): "end it in .html",
         ("-o", tmp_path / "no" / "report.html"): "does not exist",
@@ -42,7 +42,7 @@ def test_nothing_is_written_where_something_is_refused(invoke, saved, text, tmp_
     }.items():
         code, out, error = invoke("report", saved("bert"), "-d", text, *words)
         assert (code, out) == (2, "")
-        assert re.search(said, error)
+        assert re.search(says, error)
         assert error.count("\n") == 1
         assert path.read_text() == "mine"
         assert not list(page.iterdir())
@@ -59,9 +59,11 @@ def words(saved, text):
 
 def rescued(error):
     """Give the folder that a sentence names, which `report --from` reads."""
-    found = Path(re.search(r"The tables are in (\S+): `attnprobe report --from \1 -o report.html`", error)[1])
-    assert attnprobe.report(from_tables=found).tables
-    return found
+    folder = Path(
+        re.search(r"The tables are in (\S+): `attnprobe report --from \1 -o report.html`", error)[1]
+    )
+    assert attnprobe.report(from_tables=folder).tables
+    return folder
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -69,25 +71,25 @@ def test_a_page_that_can_not_be_made_leaves_the_tables(refused, words, tmp_path,
     def broken(contents):
         raise ZeroDivisionError("somewhere\nelse")
 
-    folder, own = tmp_path / "tables", page.write_page
+    folder, write_page = tmp_path / "tables", page.write_page
     monkeypatch.setattr(page, "write_page", broken)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     error = refused(*words, "-o", tmp_path / "report.html", *(["--save-tables", folder] if kept else []))
     assert "The page could not be made (ZeroDivisionError: somewhere)" in error
-    monkeypatch.setattr(page, "write_page", own)
+    monkeypatch.setattr(page, "write_page", write_page)
     assert (rescued(error) == folder) is kept
 
 
 def test_a_folder_that_is_gone_at_the_end_leaves_the_tables(refused, words, tmp_path, monkeypatch):
     gone = tmp_path / "gone"
     gone.mkdir()
-    own = _sections.census
+    measure = _sections.census
 
     def taken_away(*given, **more):
         shutil.rmtree(gone, ignore_errors=True)
-        return own(*given, **more)
+        return measure(*given, **more)
 
-    taken_away.command = own.command
+    taken_away.command = measure.command
     monkeypatch.setitem(_sections._MEASURED, "census", (taken_away, {"by_group", "label_column"}))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     error = refused(*words, "-o", gone / "report.html")
@@ -97,10 +99,10 @@ def test_a_folder_that_is_gone_at_the_end_leaves_the_tables(refused, words, tmp_
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "says"),
     [([], "nothing was written"), (["--save-tables", "tables"], "give the same command again to go on")],
 )
-def test_ctrl_c_says_what_is_left(invoke, words, tmp_path, monkeypatch, more, said):
+def test_ctrl_c_says_what_is_left(invoke, words, tmp_path, monkeypatch, more, says):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
@@ -110,4 +112,4 @@ def test_ctrl_c_says_what_is_left(invoke, words, tmp_path, monkeypatch, more, sa
     words[words.index("census")] = "census,importance"
     code, _, error = invoke(*words, "-o", "report.html", *more)
     assert code == 130
-    assert error.endswith(f"attnprobe: stopped; {said}.\n")
+    assert error.endswith(f"attnprobe: stopped; {says}.\n")

@@ -12,8 +12,6 @@ import pytest
 import torch
 
 from attnprobe import files
-from attnprobe.intervention.objectives.classification import Classification
-from attnprobe.survey import recorder
 
 pytestmark = pytest.mark.slow  # runs are stopped and go on
 
@@ -37,37 +35,12 @@ class Stop(BaseException):
 def lines(tmp_path):
     """Write the lines of a text, and give its file."""
 
-    def write(some, name="lines.txt"):
+    def write(text, name="lines.txt"):
         path = tmp_path / name
-        path.write_text("".join(f"{line}\n" for line in some))
+        path.write_text("".join(f"{line}\n" for line in text))
         return path
 
     return write
-
-
-@pytest.fixture
-def passes(monkeypatch):
-    """Count the batches that are measured or answered, and stop after some of them."""
-    count = {"batches": 0, "stop": None, "error": KeyboardInterrupt}
-    forward, answer = recorder.Recorder.begin, Classification.answer
-
-    def passed():
-        if count["batches"] == count["stop"]:
-            raise count["error"]
-        count["batches"] += 1
-
-    def begin(recorder, tokens, **how):
-        passed()
-        forward(recorder, tokens, **how)
-
-    def answered(objective, batch, untouched=None):
-        if untouched is None:
-            passed()
-        return answer(objective, batch, untouched)
-
-    monkeypatch.setattr(recorder.Recorder, "begin", begin)
-    monkeypatch.setattr(Classification, "answer", answered)
-    return count
 
 
 # The same table, however often it was stopped
@@ -180,7 +153,7 @@ def half_done(invoke, passes, path, *words):
 
 
 @pytest.fixture
-def asked(invoke, refused, passes, saved, lines, tmp_path):
+def differs(invoke, refused, passes, saved, lines, tmp_path):
     """Give a function that runs the command of a half done census with other words, and must be refused."""
     path, model, text = tmp_path / "state", saved("bert"), lines(LINES)
     content = half_done(
@@ -189,29 +162,29 @@ def asked(invoke, refused, passes, saved, lines, tmp_path):
 
     def call(*more, model=model, text=text, command="census", batch=8, threads=1):
         words = [command, model, "-d", text, "--batch-tokens", batch, "--threads", threads, *more]
-        said = refused(*words, "-q", "--resume", path)
+        sentence = refused(*words, "-q", "--resume", path)
         assert path.read_bytes() == content
         assert passes["batches"] == 0
-        return said.partition(" belongs to a run with another ")[2].partition(";")[0]
+        return sentence.partition(" belongs to a run with another ")[2].partition(";")[0]
 
     yield call
     torch.set_num_threads(1)
 
 
 @pytest.mark.parametrize(
-    "some",
+    "text",
     [[*LINES, "One more."], LINES[:-1], LINES[::-1], [*LINES[:-1], "blue"]],
     ids=["one more", "truncated", "another order", "another word"],
 )
-def test_another_text(asked, lines, some):
-    assert asked(text=lines(some, "other.txt")) == "dataset"
+def test_another_text(differs, lines, text):
+    assert differs(text=lines(text, "other.txt")) == "dataset"
 
 
 @pytest.mark.parametrize(
     "more", [["--content-only"], ["--max-length", "50"], ["--truncate"], ["--limit", "1000"]], ids=" ".join
 )
-def test_another_setting(asked, more):
-    assert asked(*more) == "setting"
+def test_another_setting(differs, more):
+    assert differs(*more) == "setting"
 
 
 # Files that are no states, and disks that take none

@@ -127,6 +127,6 @@ def test_of_several_processes_the_first_says_it(monkeypatch, capfd):
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in range(2):
         monkeypatch.setenv("RANK", str(rank))
-        stopping.say()
+        stopping.report()
     assert capfd.readouterr().err.count("stopped") == 1
     assert stopping.code == 128 + signal.SIGINT

@@ -50,15 +50,15 @@ def run_drawn(invoke, number):
 def test_it_stops_at_the_first_look_that_is_precise_enough(invoke, corpus):
     """Its table is that of a file of the first 128, 256, ... documents; the rule is applied by hand here."""
     tables = {number: run_drawn(invoke, number) for number in (128, 256, 512)}
-    found = {number: widest(table, "entropy", number) for number, table in tables.items()}
-    assert found[128] > found[256] > found[512]
+    widths = {number: widest(table, "entropy", number) for number, table in tables.items()}
+    assert widths[128] > widths[256] > widths[512]
     for number in (128, 256, 512):
-        target = found[number] + 1e-9
+        target = widths[number] + 1e-9
         code, out, error = invoke("entropy", "demo", "-d", "text.txt", "--until", f"entropy={target}", *SEED)
         assert code == 0, error
         assert f"{number} of 600 documents were read in a random order, which is enough: " in error
         pd.testing.assert_frame_equal(numbers(out), tables[number], rtol=1e-9)
-    code, _, error = invoke("entropy", "demo", "-d", "text.txt", "--until", found[512] / 2, *SEED)
+    code, _, error = invoke("entropy", "demo", "-d", "text.txt", "--until", widths[512] / 2, *SEED)
     assert code == 0
     assert "which is not enough: the widest 95 % interval of entropy_" in error
 
@@ -119,7 +119,7 @@ def test_what_is_counted_over_the_whole_text_is_left_out(invoke, corpus):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "says"),
     [
         *(
             (("--until", width), "--until must be the half-width of the widest 95 % interval, above 0")
@@ -128,6 +128,6 @@ def test_what_is_counted_over_the_whole_text_is_left_out(invoke, corpus):
         (("--until", "entrpy=0.1"), "takes a column that has an error, not 'entrpy'"),
     ],
 )
-def test_refusals(refused, corpus, words, said):
-    assert said in refused("entropy", "demo", "-d", "text.txt", *words, "-o", "heads.csv")
+def test_refusals(refused, corpus, words, says):
+    assert says in refused("entropy", "demo", "-d", "text.txt", *words, "-o", "heads.csv")
     assert sorted(path.name for path in corpus.iterdir()) == ["text.txt"]

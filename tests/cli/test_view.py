@@ -51,10 +51,14 @@ def test_one_head_as_a_graphic(invoke, saved, tmp_path):
 
 def test_all_heads_and_rollout(invoke, saved, tmp_path):
     assert invoke("view", saved("t5"), TEXT, "-o", tmp_path / "all.svg", "--rollout")[0] == 0
-    found = texts(tmp_path / "all.svg")
-    assert "Attention of t5" in found
-    assert found.count("rollout") == 2  # none of cross-attention
-    assert [one for one in found if one in {"encoder", "decoder", "cross"}] == ["encoder", "decoder", "cross"]
+    labels = texts(tmp_path / "all.svg")
+    assert "Attention of t5" in labels
+    assert labels.count("rollout") == 2  # none of cross-attention
+    assert [one for one in labels if one in {"encoder", "decoder", "cross"}] == [
+        "encoder",
+        "decoder",
+        "cross",
+    ]
     words = ["view", saved("t5"), TEXT, "--attention", "decoder", "--layer", 1, "--rollout"]
     assert invoke(*words, "-o", tmp_path / "rolled.svg")[0] == 0
     assert "Rollout up to decoder layer 1" in texts(tmp_path / "rolled.svg")
@@ -63,7 +67,7 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "says"),
     [
         ([TEXT, "-o", "view.gif"], "end it in .html, .svg, .png or .pdf"),
         ([TEXT, "-o", "nowhere/view.html"], "does not exist; make it first"),
@@ -80,11 +84,11 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
         (["photo.png", "-o", "view.html"], "There is no image or sound 'photo.png'"),
     ],
 )  # fmt: skip
-def test_refusals(refused, saved, tmp_path, monkeypatch, words, said):
+def test_refusals(refused, saved, tmp_path, monkeypatch, words, says):
     monkeypatch.chdir(tmp_path)
     for name in ("taken.html", "dog.png"):
         Path(name).write_text("mine")
-    assert said in refused("view", saved("bert"), *words)
+    assert says in refused("view", saved("bert"), *words)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dog.png", "taken.html"]
     assert Path("taken.html").read_text() == "mine"
 
@@ -94,8 +98,8 @@ def test_the_image_is_not_written_over(refused, media_model, photos, tmp_path):
     path.write_bytes((photos / "p0.png").read_bytes())
     link = tmp_path / "view.svg"
     link.symlink_to(path)
-    said = refused("view", media_model("vit"), path, "-o", link, "--overwrite")
-    assert "which this command reads" in said or "end it in" in said
+    sentence = refused("view", media_model("vit"), path, "-o", link, "--overwrite")
+    assert "which this command reads" in sentence or "end it in" in sentence
 
 
 def test_without_a_browser(refused, monkeypatch, saved):

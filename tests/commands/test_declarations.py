@@ -11,11 +11,12 @@ from attnprobe.commands import COMMANDS
 from attnprobe.registry import Option, command
 
 
-@pytest.mark.parametrize("one", COMMANDS.values(), ids=lambda one: one.name)
-def test_documentation_names_every_keyword(one):
-    said = getattr(attnprobe, one.name).__doc__
-    assert all(f"\n    {name}: " in said for name in inspect.signature(one.function).parameters)
-    assert said.startswith(one.help.partition("\n")[0])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_documentation_names_every_keyword(name):
+    documentation = getattr(attnprobe, name).__doc__
+    parameters = inspect.signature(COMMANDS[name].function).parameters
+    assert all(f"\n    {parameter}: " in documentation for parameter in parameters)
+    assert documentation.startswith(COMMANDS[name].help.partition("\n")[0])
 
 
 class Shared(TypedDict, total=False):
@@ -64,6 +65,7 @@ PAIR = {"clean": "a [MASK]", "corrupted": "the [MASK]", "answer": "dog", "other"
     [
         ("entropy", {"texts": 3}, "not int"),
         ("entropy", {"texts": ["a"], "text_column": "t"}, "one by one have no columns"),
+        ("entropy", {"texts": {"t": ["a"]}}, "A dict is a table, not texts: name the column"),
         ("entropy", {"texts": {"t": "abc"}, "text_column": "t"}, "The column 't' of the dict is one string"),
         ("entropy", {"texts": {"t": ["a"], "u": []}, "text_column": "t", "text_pair_column": "u"},
          "differ in length"),

@@ -41,6 +41,6 @@ def test_page(path):
         for example in map(sample, outputs.examples(page)):
             printed = outputs.output_of(example)
             if example.shown is not None:
-                found = outputs.differences(example.shown, outputs.as_shown(example.shown, printed))
-                wrong += [f"{example.code}\n  {difference}" for difference in found]
+                differences = outputs.differences(example.shown, outputs.as_shown(example.shown, printed))
+                wrong += [f"{example.code}\n  {difference}" for difference in differences]
     assert not wrong, "run `python docs/scripts/outputs.py`, and read what has changed:\n" + "\n".join(wrong)

@@ -39,10 +39,10 @@ def options_of_commands():
 @pytest.mark.parametrize("statistic", all_statistics().values(), ids=lambda one: one.name)
 def test_a_statistic_says_all_there_is_to_say(statistic):
     """Formula or definition first, then limits and source; the unit is a field of its own."""
-    said = statistic.definition
+    definition = statistic.definition
     assert statistic.unit
-    assert re.search(r"^Limits: \S", said, re.M), said
-    assert re.search(r"^Source: \S", said, re.M), said
+    assert re.search(r"^Limits: \S", definition, re.M), definition
+    assert re.search(r"^Source: \S", definition, re.M), definition
 
 
 def test_every_statistic_has_its_place():
@@ -93,8 +93,8 @@ def test_every_column_of_a_comparison_is_defined():
 
 
 def test_formulas_are_left_as_they_are():
-    found = pages.prose("An a_b and a `c_d`.\n\n    sum_c d_c * 2\n\nArgs:\n    d_c: No prose.")
-    assert found == "An a\\_b and a `c_d`.\n\n    sum_c d_c * 2"
+    prose = pages.prose("An a_b and a `c_d`.\n\n    sum_c d_c * 2\n\nArgs:\n    d_c: No prose.")
+    assert prose == "An a\\_b and a `c_d`.\n\n    sum_c d_c * 2"
 
 
 def test_every_option_has_its_place():
@@ -123,8 +123,8 @@ def test_what_a_page_names_is_there(name):
     options = options_of_commands()
     for command, rest in re.findall(r"\battnprobe (\w+)((?: [^\s`|>]+)*)", page):
         if command in options:
-            asked = set(re.findall(r"(?<=\s)--?[a-zA-Z][\w-]*", rest))
-            assert asked <= options[command], f"attnprobe {command}{rest}"
+            given = set(re.findall(r"(?<=\s)--?[a-zA-Z][\w-]*", rest))
+            assert given <= options[command], f"attnprobe {command}{rest}"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="needs the extra docs")

@@ -16,8 +16,8 @@ from spoil import edit_json
 
 import attnprobe
 from attnprobe import AttnprobeError
+from attnprobe.files import hash_file
 from attnprobe.model import folders
-from attnprobe.model.folders import hash_file
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
