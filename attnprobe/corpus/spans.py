@@ -28,12 +28,12 @@ class Alignment:
 
     def tokens(self, span: Span) -> TokenSpan | None:
         """Find the tokens of a span; None where there are none, or truncation cut one off."""
-        left = self._find_left(span)
-        before = left if self._whole is None or left is None else self._whole.tokens(span)
-        if left is None or before is None:
+        remaining = self._find_remaining(span)
+        before = remaining if self._whole is None or remaining is None else self._whole.tokens(span)
+        if remaining is None or before is None:
             return None
         # Several tokens may share a character, so that those left do not show whether one is missing.
-        return left if before.stop - before.start == left.stop - left.start else None
+        return remaining if before.stop - before.start == remaining.stop - remaining.start else None
 
     @property
     def second(self) -> int:
@@ -43,9 +43,9 @@ class Alignment:
 
     def has_tokens(self, span: Span) -> bool:
         """Tell whether a span has tokens, or had some before truncation."""
-        return (self._whole or self)._find_left(span) is not None
+        return (self._whole or self)._find_remaining(span) is not None
 
-    def _find_left(self, span: Span) -> TokenSpan | None:
+    def _find_remaining(self, span: Span) -> TokenSpan | None:
         known = self._tokens.get(span.where, [])
         first = bisect_right(known, span.start, key=itemgetter(2))
         last = bisect_left(known, span.stop, key=itemgetter(1))

@@ -147,7 +147,7 @@ class SequenceReader:
             tagged = TokenAnnotation(tags=tags)
             return [TokenSequence(self.frame.around(ids[: begun + room]), annotation=tagged)] if tags else []
         if ids == prompt:
-            return self._skip(document)
+            return self._count_empty(document)
         self._count_special(ids[begun:])
         starts = list(range(begun, len(ids), room))
         if len(starts) > 1 and self.truncate:
@@ -195,7 +195,7 @@ class SequenceReader:
         added = encoded["special_tokens_mask"]
         text_ids = [token for token, special in zip(ids, added, strict=True) if not special]
         if not text_ids:
-            return self._skip(document)
+            return self._count_empty(document)
         self._count_special(text_ids)
         return self._annotate(document, [ids], [Window(alignment, 0, len(ids), 0)], second)
 
@@ -217,7 +217,8 @@ class SequenceReader:
         self.reading.links_lost += sum(not link.elsewhere for link in annotation.links)
         return sequences
 
-    def _skip(self, document: Document) -> list[TokenSequence]:
+    def _count_empty(self, document: Document) -> list[TokenSequence]:
+        """Count a document without tokens, and its links as lost."""
         links = 0 if document.annotation is None else len(document.annotation.links)
         self.reading.empty += 1
         self.reading.links += links

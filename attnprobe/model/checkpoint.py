@@ -98,7 +98,11 @@ class Checkpoint:
     def device(self) -> torch.device:
         """The device of the table of embeddings; other parts of a spread model may be elsewhere."""
         usual = torch.device("cpu") if self.body.device.type == "meta" else self.body.device
-        return usual if self._table is None else next(list_execution_devices(self._table), usual)
+        return (
+            usual
+            if self._embedding_table is None
+            else next(list_execution_devices(self._embedding_table), usual)
+        )
 
     @property
     def devices(self) -> str:
@@ -145,11 +149,11 @@ class Checkpoint:
     @property
     def embeddings(self) -> int | None:
         """The number of tokens that the model has embeddings for; None where it is not known."""
-        weight = getattr(self._table, "weight", None)  # I-BERT's table is no nn.Embedding
+        weight = getattr(self._embedding_table, "weight", None)  # I-BERT's table is no nn.Embedding
         return weight.shape[0] if isinstance(weight, Tensor) else None
 
     @property
-    def _table(self) -> Any:
+    def _embedding_table(self) -> Any:
         try:
             return self.body.get_input_embeddings()
         except NotImplementedError:  # in code that comes with a checkpoint

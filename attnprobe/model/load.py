@@ -23,11 +23,10 @@ from attnprobe.model.processing import load_processor
 from attnprobe.model.pruning import read_kept_heads
 from attnprobe.model.quantisation import describe_quantisation, find_packing, place_weights
 from attnprobe.model.quirks import AHEAD, AHEAD_COUNTS, refuse_by_name
+from attnprobe.model.reading.ways import ATTENTION_NAME
 from attnprobe.model.task_heads import TaskHead, read_weights, read_with_adapter
 from attnprobe.table.cells import clean
 from attnprobe.table.naming import join_names
-
-_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
 
 
 def load_checkpoint(
@@ -128,7 +127,7 @@ def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) ->
             continue
         place = re.compile(rf"{re.escape(path.removeprefix(prefix))}\.(\d{{1,6}})\..+")
         extra = [match for match in map(place.fullmatch, keys) if match and int(match[1]) >= len(stack)]
-        attending = {int(match[1]) for match in extra if _ATTENTION.search(match[0])}
+        attending = {int(match[1]) for match in extra if ATTENTION_NAME.search(match[0])}
         beyond = sorted(attending - {int(match[1]) for match in extra if AHEAD.search(match[0])})
         if len(beyond) > ahead:
             sentences.append(

@@ -10,7 +10,7 @@ from attnprobe.model.private import Conv1D, find_compressor
 from attnprobe.table.cells import clean
 
 #: The reason where weights can't be unpacked.
-PACKED = "its weights are quantised ({kind}) in a way that can't be undone, and only its attention is read"
+LOCKED = "its weights are quantised ({kind}) in a way that can't be undone, and only its attention is read"
 #: The types of plain weights.
 _PLAIN = {torch.float64, torch.float32, torch.bfloat16, torch.float16}
 #: Methods whose packages take a GPU if there is one, whatever the device.

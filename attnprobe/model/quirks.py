@@ -216,7 +216,7 @@ def pick_shown(config: Any, maps: list[Tensor], number: int) -> list[Tensor]:
     return [maps[layer - 1] for layer in accumulate(depths)] if staged else maps
 
 
-def take_outputs(given: Any) -> Any:
+def take_text_output(given: Any) -> Any:
     """Take the output for the text out of BLIP-2's, which has one for each part."""
     return getattr(given, "language_model_outputs", given)
 

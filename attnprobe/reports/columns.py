@@ -113,7 +113,7 @@ def title_axis(column: Column) -> str:
 
 
 def title_tooltip(title: str) -> str:
-    """Title a line of a tooltip; the words "title" and "image", which Vega obeys, get another before them."""
+    """Title a line of a tooltip; "title" and "image", which Vega would obey, get a word before them."""
     title = clean(title) or "column"
     return f"column {title}" if title.lower() in {"title", "image"} else title
 

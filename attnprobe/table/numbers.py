@@ -56,13 +56,13 @@ def format_p(p: float) -> str:
 
 
 def name_head(*place: Any) -> str:
-    """Name a head: the kind of attention where there are several, layer, number.
+    """Name a head by its kind of attention, which may be empty or left out, its layer and its number.
 
-    >>> name_head(3, 1), name_head("cross", 0, 2)
-    ('L3 H1', 'cross L0 H2')
+    >>> name_head(3, 1), name_head("", 3, 1), name_head("cross", 0, 2)
+    ('L3 H1', 'L3 H1', 'cross L0 H2')
     """
     *kind, layer, head = (clean(format_cell(part)) for part in place)
-    return " ".join([*kind, f"L{layer} H{head}"])
+    return " ".join([*filter(None, kind), f"L{layer} H{head}"])
 
 
 @dataclass(frozen=True)

@@ -290,7 +290,7 @@ def _take_maps(given: Any, checkpoint: Checkpoint, batch: int) -> tuple[dict[Kin
     if checkpoint.decodes:
         maps: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in PARTS}
     else:
-        layers = quirks.take_outputs(given).attentions
+        layers = quirks.take_text_output(given).attentions
         attending = find_attending_layers(checkpoint.body.config.get_text_config())
         if attending and layers and len(layers) > attending[-1]:
             layers = [layers[layer] for layer in attending]

@@ -96,6 +96,7 @@ def compare_logits(scores: Tensor, product: Tensor, tolerance: float) -> tuple[s
 
 
 def _error_of_multiple(scores: Tensor, product: Tensor) -> float:
+    """Find how far scores are from a positive multiple of the product, relative to the largest score."""
     seen = ~scores.isnan()
     scores, product = scores[seen], product[seen]
     scale = float((scores @ product) / (product @ product))
@@ -103,6 +104,7 @@ def _error_of_multiple(scores: Tensor, product: Tensor) -> float:
 
 
 def _error_of_order(scores: Tensor, product: Tensor) -> float:
+    """Find how far scores fall where the product rises, relative to the largest score."""
     seen = ~scores.isnan()
     rising = scores[seen][product[seen].argsort()]
     fall = rising.cummax(0).values - rising

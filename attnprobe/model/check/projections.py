@@ -20,7 +20,7 @@ from attnprobe.model.check.trace import (
     trace_pass,
 )
 from attnprobe.model.checkpoint import Checkpoint
-from attnprobe.model.quantisation import PACKED, find_packing, is_projection, read_weight
+from attnprobe.model.quantisation import LOCKED, find_packing, is_projection, read_weight
 from attnprobe.model.quirks import UnsupportedModelError
 from attnprobe.model.reading.ways import Way, evaluation_mode
 
@@ -43,10 +43,10 @@ def find_head_parameters(
 ) -> tuple[HeadParameters | str, ...]:
     """Find W_Q,h and W_K,h of the heads that each layer computes, or why they can't be known."""
     trace = trace_projections(checkpoint, architecture.way, "queries", "keys")
-    return tuple(_find_in_layer(checkpoint, trace, *layer) for layer in enumerate(architecture.kinds))
+    return tuple(_find_parameters(checkpoint, trace, *layer) for layer in enumerate(architecture.kinds))
 
 
-def _find_in_layer(checkpoint: Checkpoint, trace: Trace, layer: int, kind: Kind) -> HeadParameters | str:
+def _find_parameters(checkpoint: Checkpoint, trace: Trace, layer: int, kind: Kind) -> HeadParameters | str:
     if not {"queries", "keys"} <= trace.layers[layer].keys():
         return "its attention is reached through the softmax tap, which does not show its queries"
     # A router of experts gives several tensors.
@@ -54,20 +54,20 @@ def _find_in_layer(checkpoint: Checkpoint, trace: Trace, layer: int, kind: Kind)
     inputs, weights = [], []
     for side in ("queries", "keys"):
         for call in feeding:
-            weight = _find_weights(call, trace.layers[layer][side], find_tolerance(checkpoint))
+            weight = _match_weights(call, trace.layers[layer][side], find_tolerance(checkpoint))
             if weight is not None:
                 inputs.append(call.given[0])
                 weights.append(weight)
                 break
         else:
             packed = [call.module for call in feeding if read_weight(call.module) is None]
-            return PACKED.format(kind=find_packing(packed[0])) if packed else _UNKNOWN.format(side=side)
+            return LOCKED.format(kind=find_packing(packed[0])) if packed else _UNKNOWN.format(side=side)
     if kind is not Kind.CROSS and not torch.equal(*inputs):
         return "its queries and keys are made of different things"
     return HeadParameters(*weights)
 
 
-def _find_weights(call: Call, tokens: Tensor, tolerance: float) -> Tensor | None:
+def _match_weights(call: Call, tokens: Tensor, tolerance: float) -> Tensor | None:
     """Get the weights (head, width, model width) of a projection that gives ``tokens`` up to a factor.
 
     ``tokens`` are (sequence, head, position, width). The projection's output is cut into parts as wide as a
@@ -127,10 +127,10 @@ def find_projections(checkpoint: Checkpoint) -> tuple[Projections, ...]:
     if not trace.layers:
         reason = "it does not use transformers' attention registry, which tells what its heads give"
         raise UnprunableModelError(checkpoint.model_type, reason)
-    return tuple(_find_around(checkpoint, trace, layer) for layer in range(len(trace.layers)))
+    return tuple(_find_layer_projections(checkpoint, trace, layer) for layer in range(len(trace.layers)))
 
 
-def _find_around(checkpoint: Checkpoint, trace: Trace, layer: int) -> Projections:
+def _find_layer_projections(checkpoint: Checkpoint, trace: Trace, layer: int) -> Projections:
     site, outputs = trace.counter.called[layer], trace.layers[layer]["outputs"]
     heads, width, joined = outputs.shape[1], outputs.shape[3], outputs.transpose(1, 2).flatten(2)
 
@@ -146,7 +146,7 @@ def _find_around(checkpoint: Checkpoint, trace: Trace, layer: int) -> Projection
         raise UnprunableModelError(checkpoint.model_type, reason)
     output = readers[0]
     if read_weight(output.module) is None:
-        reason = PACKED.format(kind=find_packing(output.module))
+        reason = LOCKED.format(kind=find_packing(output.module))
         raise UnprunableModelError(checkpoint.model_type, reason)
     rows = {
         call.name: call.module.out_features

@@ -27,7 +27,8 @@ IMPLEMENTATION = "attnprobe"
 #: The functions of torch that take a softmax, and those that take one inside.
 SOFTMAX = (functional.softmax, torch.softmax, Tensor.softmax, torch.special.softmax)
 ATTENDING = (functional.scaled_dot_product_attention, functional.multi_head_attention_forward)
-_ATTENTION = re.compile(r"att(entio)?n", re.IGNORECASE)
+#: Matches names of attention modules.
+ATTENTION_NAME = re.compile(r"att(entio)?n", re.IGNORECASE)
 
 
 class Way(StrEnum):
@@ -231,7 +232,7 @@ class _Tap(local, TorchFunctionMode):
         for part in dict.fromkeys(parts):
             yield part.register_forward_pre_hook(self.begin, with_kwargs=True)
         for module in model.modules():
-            if _ATTENTION.search(type(module).__name__):
+            if ATTENTION_NAME.search(type(module).__name__):
                 yield module.register_forward_pre_hook(self.enter)
                 # Also when it raises, or the next pass would begin inside it.
                 yield module.register_forward_hook(self.leave, always_call=True)

@@ -35,7 +35,7 @@ class Heads:
 
     @cached_property
     def names(self) -> list[str]:
-        return [name_head(*filter(None, [kind]), layer, head) for kind, layer, head in self.every]
+        return [name_head(*head) for head in self.every]
 
     @cached_property
     def kinds(self) -> list[str]:

@@ -117,8 +117,7 @@ def _write_numbers(
 
 def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, screen: Screen) -> None:
     """Print a line for each measure: its lowest, highest and mean, and how many effects are significant."""
-    heads = zip(places.panel, places.y, places.x, strict=True)
-    names = [name_head(*filter(None, [label]), layer, head) for label, layer, head in heads]
+    names = list(map(name_head, places.panel, places.y, places.x))
     lines: dict[str, list[str]] = {name: [] for name in ("", "lowest", "highest", "mean", "not 0")}
     for column in columns:
         values = read_floats(table, column.name)
@@ -189,7 +188,7 @@ def find_runs(table: HeadTable) -> dict[str, dict[int, int]]:
     runs: dict[str, dict[int, int]] = {}
     axes = (read_cells(table, axis) for axis in HEAD)
     for row, (kind, step, *head) in enumerate(zip(kinds, steps, *axes, strict=True)):
-        run = runs.setdefault(name_head(*filter(None, [kind]), *head), {})
+        run = runs.setdefault(name_head(kind, *head), {})
         if not isinstance(step, int) or run.setdefault(step, row) != row:
             return {}
     return runs
