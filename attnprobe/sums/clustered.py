@@ -11,13 +11,13 @@ from attnprobe.sums.inference import Estimate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-#: The most groups that are told apart. With more documents, those whose names agree in the rest of a
-#: division by this number share a group, so that memory does not grow with the corpus.
+#: The most clusters that are kept. Of more documents, those whose names leave the same rest when they are
+#: divided by this number share a cluster, so that memory does not grow with the corpus.
 MOST = 128
 
 
 def sum_by_key(values: Floats, keys: Ints) -> tuple[Ints, Floats, Floats]:
-    """Give the keys, ascending, and how many (sequence, ...) of each are no NaN, and what they add up to."""
+    """Give the distinct keys, ascending, and for each the number and the sum of its values but NaN."""
     order = np.argsort(keys, kind="stable")
     values, keys = values[order], keys[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -30,11 +30,11 @@ def sum_by_key(values: Floats, keys: Ints) -> tuple[Ints, Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class Groups(Sum):
-    """For each group, (group, ...) observations and their sum, cell by cell.
+class ClusterSums(Sum):
+    """Number and sum of the observations of each cluster, (cluster, ...), cell by cell.
 
-    ``keys`` name the groups, ascending. A document's own name is at least ``MOST``; smaller ones stand for
-    all documents that share a group.
+    ``keys`` name the clusters, ascending. The name of a single document is at least ``MOST``; smaller keys
+    stand for all documents that share a cluster.
     """
 
     keys: Ints
@@ -42,48 +42,48 @@ class Groups(Sum):
     total: Floats
 
     @classmethod
-    def of(cls, values: Floats, keys: Ints) -> "Groups":
+    def of(cls, values: Floats, keys: Ints) -> "ClusterSums":
         """Sum up (sequence, ...) by the names of their documents; NaN is no observation.
 
-        >>> Groups.of(np.array([1.0, 2.0, 5.0]), np.array([200, 300, 200])).total
+        >>> ClusterSums.of(np.array([1.0, 2.0, 5.0]), np.array([200, 300, 200])).total
         array([6., 2.])
         """
-        return cls(*sum_by_key(values, keys))._few()
+        return cls(*sum_by_key(values, keys))._fold_if_many()
 
     def __add__(self, other: Self) -> Self:
         ours, theirs = self, other
         if ours.shared or theirs.shared:
-            ours, theirs = ours._folded(), theirs._folded()
+            ours, theirs = ours._fold(), theirs._fold()
         keys = np.union1d(ours.keys, theirs.keys)
         count, total = np.zeros((2, len(keys), *self.count.shape[1:]))
         for side in (ours, theirs):
             at = np.searchsorted(keys, side.keys)
             count[at] += side.count
             total[at] += side.total
-        return type(self)(keys, count, total)._few()
+        return type(self)(keys, count, total)._fold_if_many()
 
     def __len__(self) -> int:
         return len(self.keys)
 
     @property
     def shared(self) -> bool:
-        """Whether documents share groups."""
+        """Whether documents share clusters."""
         return bool((self.keys < MOST).any())
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return super().arrays() if len(self) else {}
 
     @classmethod
-    def within(cls, arrays: Arrays, cells: tuple[int, ...]) -> "Groups":
-        """Restore the groups of a larger sum from its arrays, which hold none where there is no group."""
+    def within(cls, arrays: Arrays, cells: tuple[int, ...]) -> "ClusterSums":
+        """Restore the clusters of a larger sum from its arrays, which hold none where there is no cluster."""
         kept = select_prefix(arrays, "groups")
         nothing = np.zeros((0, *cells))
         return cls.from_arrays(kept) if kept else cls(np.zeros(0, np.int64), nothing, nothing)
 
-    def _few(self) -> Self:
-        return self if len(self) <= MOST else self._folded()
+    def _fold_if_many(self) -> Self:
+        return self if len(self) <= MOST else self._fold()
 
-    def _folded(self) -> Self:
+    def _fold(self) -> Self:
         keys, inverse = np.unique(self.keys % MOST, return_inverse=True)
         count, total = np.zeros((2, len(keys), *self.count.shape[1:]))
         np.add.at(count, inverse, self.count)
@@ -114,7 +114,7 @@ class Clustered(Sum):
     FLAT: ClassVar[tuple[str, ...]] = ("alone",)
 
     alone: Moments
-    groups: Groups
+    groups: ClusterSums
 
     @classmethod
     def of(
@@ -124,19 +124,19 @@ class Clustered(Sum):
         sample = np.asarray(values, dtype=np.float64)
         names = np.full(len(sample), -1) if clusters is None else clusters
         shared = names >= 0  # other sequences are documents of their own
-        return cls(Moments.of(sample[~shared]), Groups.of(sample[shared], names[shared]))
+        return cls(Moments.of(sample[~shared]), ClusterSums.of(sample[shared], names[shared]))
 
     def __getitem__(self, cells: tuple[Any, ...]) -> "Clustered":
         alone, groups = self.alone, self.groups
         within = (slice(None), *cells)
         return Clustered(
             Moments(alone.count[cells], alone.mean[cells], alone.squares[cells]),
-            Groups(groups.keys, groups.count[within], groups.total[within]),
+            ClusterSums(groups.keys, groups.count[within], groups.total[within]),
         )
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
-        return super().from_arrays(arrays, groups=Groups.within(arrays, arrays["count"].shape), **known)
+        return super().from_arrays(arrays, groups=ClusterSums.within(arrays, arrays["count"].shape), **known)
 
     @property
     def count(self) -> Floats:
