@@ -104,12 +104,13 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
     """Shared among two processes, some among three; of few batches, an ablation's cuts are shared as well."""
     data = ["-d", reviews / "all.tsv", "--threads", 1]
     sides = ["--in-domain", reviews / "all.tsv", "--out-domain", reviews / "first.tsv"]
+    ablation = ["--measure", "ablation", "--metric", "loss", "--by", "head"]
     commands = {
         "importance": ["importance", classifier, *data, "--batch-tokens", 16],
         "ablate": ["ablate", classifier, *data],
         "mcc": ["ablate", classifier, *data, "--metric", "mcc", "--keep-one", "--batch-tokens", 16],
         "prune": ["prune", classifier, *data, "--step", "0.5", "--rerank", "--random-orders", 1],
-        "correlate": ["correlate", classifier, *sides, *"--measure ablation --metric loss --by head".split()],
+        "correlate": ["correlate", classifier, *sides, *ablation],
         "distance": ["distance", "demo", "-d", text, "--all-pairs", "--batch-tokens", 64],
         "syntax": ["syntax", "demo", "-L", 20, "--batch-tokens", 64, "--min-links", 2],
         "roles": ["roles", "demo", "-L", 20, "--batch-tokens", 128],
