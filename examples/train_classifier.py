@@ -43,7 +43,7 @@ def train(model: Any, tokenizer: Any, examples: Sequence[tuple[str, float]], ste
     model.train()
     for _ in range(steps):
         places = torch.randint(len(examples), (BATCH,), generator=generator)
-        texts, labels = zip(*(examples[place] for place in places), strict=True)
+        texts, labels = zip(*(examples[place] for place in places.tolist()), strict=True)
         inputs = tokenizer(list(texts), padding=True, truncation=True, max_length=64, return_tensors="pt")
         model(**inputs, labels=torch.tensor(labels)).loss.backward()
         optimizer.step()

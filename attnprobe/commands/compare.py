@@ -295,7 +295,7 @@ def dynamics(
     [0, 100]
     """
     from attnprobe.findings.dynamics import check_alike, record_step, stack_steps, tabulate_orders
-    from attnprobe.intervention.pruning.criterion import Criterion
+    from attnprobe.intervention.request import Criterion
     from attnprobe.session.checkpoints import list_run, measure_steps, parse_revisions
 
     if measure == "prune" and by == "step":

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Unpack
 
 from attnprobe.errors import UsageError
-from attnprobe.intervention.pruning.criterion import Criterion
+from attnprobe.intervention.request import Criterion
 from attnprobe.model.folders import check_free
 from attnprobe.options import (
     CauseOptions,

@@ -55,7 +55,7 @@ def check_alike(first: Step, other: Step) -> None:
         raise DataError(f"Steps {start} and {later} have different heads, which can't be compared.")
 
 
-def record_step(step: int, table: HeadTable, checkpoint: str, revision: str | None = None) -> dict[str, Any]:
+def record_step(step: int, table: HeadTable, checkpoint: Cell, revision: str | None = None) -> dict[str, Any]:
     """Record a step as ``split_steps`` reads it: its checkpoint, and its table's notes and provenance."""
     named = {"step": step, "checkpoint": checkpoint, "revision": revision, "notes": list(table.notes)}
     return named | dict(table.provenance)

@@ -1,14 +1,18 @@
-"""The task that a command asks for, checked before a model is loaded."""
+"""The task that a command asks for, and the criterion of pruning, checked before a model is loaded."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from attnprobe.corpus.document import Document, find_gold
 from attnprobe.corpus.media import MediaFolder
-from attnprobe.errors import UsageError
+from attnprobe.errors import DataError, UsageError
 from attnprobe.tasks import OBJECTIVES, Gold
+
+if TYPE_CHECKING:
+    from attnprobe.findings.sides import TableSide
 
 #: How importance is measured.
 Method = Literal["gradient", "ig", "lrp", "confidence"]
@@ -26,6 +30,15 @@ WHERE = {
     Gold.PAIRS: "name their columns with --text-column, --text-pair-column and --label-column",
     Gold.TRIPLETS: "columns anchor, positive and negative, or others named as those of pairs are",
     Gold.RELEVANCE: "a folder with corpus.jsonl, queries.jsonl and qrels, or columns query and positive",
+}
+#: The criteria that are measured. Any other criterion is a column of a table, FILE:COLUMN.
+CRITERIA = ("gradient", "gradient-normed", "fisher", "ig", "lrp", "ablation")
+#: Columns with a sign, which heads are not to be ordered by; a criterion and a column to take instead.
+SIGNED = {
+    "gradient_signed": ("gradient", "importance"),
+    "relevance": ("lrp", "relevance_abs"),
+    "ig": ("ig", "ig_abs"),
+    "delta": ("ablation", "moved"),
 }
 #: The number of documents in which a label is looked for.
 PEEKED = 1000
@@ -98,3 +111,46 @@ def find_shared_gold(kinds: Sequence[Gold]) -> Gold:
     if len(different) > 1:
         raise UsageError(f"The data have {' and '.join(kinds)}; a task needs labels of one kind.")
     return different.pop()
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A criterion that is measured, or ``side``, a column of the table in the file ``path``."""
+
+    name: str
+    side: "TableSide | None" = None
+    highest_first: bool = False
+    path: Path | None = None
+
+    @classmethod
+    def parse(cls, spec: str, *, highest_first: bool = False) -> "Criterion":
+        """Parse the name of a criterion, or ``FILE:COLUMN``, whose table is read."""
+        if spec in CRITERIA:
+            if highest_first:
+                raise UsageError(f"--highest-first is for tables; {spec} has its own order.")
+            return cls(spec)
+        path, _, column = spec.rpartition(":")
+        if (signed := column.lower().replace("-", "_")) in SIGNED:
+            criterion, size = SIGNED[signed]
+            raise UsageError(
+                f"{column} has a sign: heads that help some examples and harm others have a mean near 0, and "
+                "would go first however much they do. Order by a size instead: "
+                f"{f'{path}:{size}' if path else criterion}."
+            )
+        if not path or not column:
+            raise UsageError(
+                f"There is no criterion {spec!r}; choose one of {', '.join(CRITERIA)}, or FILE:COLUMN."
+            )
+        from attnprobe.findings.sides import TableSide  # takes a while
+        from attnprobe.table.table import HeadTable
+
+        side = TableSide.from_table(HeadTable.read(path), path, column)
+        if len(set(side.values.tolist())) < 2:
+            raise DataError(f"All heads have the same {column} in {path}, which orders none of them.")
+        name = f"{Path(path).name}:{column}{' (highest first)' if highest_first else ''}"
+        return cls(name, side, highest_first, Path(path))
+
+    def check_measured(self, option: str) -> None:
+        """Refuse an option about ranking where the order comes from a table."""
+        if self.side is not None:
+            raise UsageError(f"{option} has nothing to rank, as {self.name} is an order; leave it out.")

@@ -97,10 +97,8 @@ def test_version(invoke):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_family_columns(invoke, family, text):
-    code, out, _ = invoke(family, "demo", "-d", text)
-    assert code == 0
-    table = rows(out)
+def test_family_columns(read_rows, family, text):
+    table = read_rows(family, "demo", "-d", text)
     assert list(table[0]) == expected(family)
     assert {row["n"] for row in table} == {"3"}
     assert [(int(r["layer"]), int(r["head"])) for r in table] == sorted(
@@ -108,19 +106,15 @@ def test_family_columns(invoke, family, text):
     )
 
 
-def test_census_is_the_union(invoke, text):
-    code, out, _ = invoke("census", "demo", "-d", text)
-    assert code == 0
-    assert list(rows(out)[0]) == [*expected(*FAMILIES), "jsd_mean", "jsd_mean_se"]
-    alone = rows(invoke("positional", "demo", "-d", text)[1])
-    for row, whole in zip(alone, rows(out), strict=True):
+def test_census_is_the_union(read_rows, text):
+    census = read_rows("census", "demo", "-d", text)
+    assert list(census[0]) == [*expected(*FAMILIES), "jsd_mean", "jsd_mean_se"]
+    for row, whole in zip(read_rows("positional", "demo", "-d", text), census, strict=True):
         assert {name: whole[name] for name in row} == row
 
 
-def test_doctor_is_satisfied_with_the_demo(invoke, text):
-    code, out, _ = invoke("doctor", "demo", "-d", text)
-    table = rows(out)
-    assert code == 0
+def test_doctor_is_satisfied_with_the_demo(read_rows, text):
+    table = read_rows("doctor", "demo", "-d", text)
     assert list(table[0]) == ["model", "dataset", "check", "status", "detail"]
     assert {row["status"] for row in table} == {"ok"}
     details = {row["check"]: row["detail"] for row in table}

@@ -1,7 +1,5 @@
 """`positional --control` and `induction` from a command line."""
 
-import csv
-import io
 import json
 
 import pytest
@@ -10,27 +8,22 @@ KEYS = ["model", "dataset", "layer", "head", "n"]
 OFFSET = ["previous", "next", "offset_share"]
 
 
-def columns(out):
-    return next(csv.reader(io.StringIO(out)))
-
-
 def with_errors(*names):
     return [column for name in names for column in (name, f"{name}_se")]
 
 
-def test_columns_of_a_control(invoke, saved, text):
-    plain = columns(invoke("positional", saved("bert"), "-d", text)[1])
-    code, out, _ = invoke("positional", saved("bert"), "-d", text, "--control")
+def test_columns_of_a_control(tabulate, saved, text):
+    words = ["positional", saved("bert"), "-d", text]
     more = [f"{measure}_shuffled" for measure in OFFSET]
-    assert (code, columns(out)) == (0, plain + with_errors(*more))
+    assert list(tabulate(*words, "--control")) == [*tabulate(*words), *with_errors(*more)]
 
 
-def test_columns_of_induction(invoke, saved, tmp_path):
-    code, out, _ = invoke("induction", saved("gpt2"), "--length", 9, "--sequences", 3)
+def test_columns_of_induction(invoke, tabulate, saved, tmp_path):
     measures = with_errors("induction", "duplicate", "previous", "copying")
-    assert (code, columns(out)) == (0, KEYS + measures)
-    code, out, _ = invoke("induction", saved("bart"), "--length", 9, "--sequences", 3)
-    assert columns(out) == [*KEYS[:2], "attention", *KEYS[2:], *measures]
+    table = tabulate("induction", saved("gpt2"), "--length", 9, "--sequences", 3)
+    assert list(table) == KEYS + measures
+    table = tabulate("induction", saved("bart"), "--length", 9, "--sequences", 3)
+    assert list(table) == [*KEYS[:2], "attention", *KEYS[2:], *measures]
     path = tmp_path / "heads.json"
     assert invoke("induction", saved("gpt2"), "--length", 9, "--sequences", 3, "-o", path)[0] == 0
     record = json.loads(path.read_text())["provenance"]

@@ -99,6 +99,8 @@ REFUSED = {
     "syntax demo --by head --folds 3": "--folds is about the best heads",
     "links demo --metric aer --labels name": "--metric aer scores whole alignments",
     "links demo --metric aer --control links": "--metric aer has no control",
+    "entropy demo -d in.txt --part 9/2": "--part must be the number of a part",
+    "roles demo --links in.txt --name a:b": "Roles by links can't be called 'a:b'",
     "roles demo --name atom-map": "--name says what roles by links are called",
     "induction demo --prompt query": "Random tokens have no prompt",
     "dynamics demo demo --steps 1": "There are 2 checkpoints, but 1 --steps",

@@ -48,6 +48,8 @@ def hearing_classifier(tmp_path_factory):
 def test_a_file_without_sound(refused, hearing_classifier, tmp_path):
     pytest.importorskip("soundfile").write(tmp_path / "a.wav", np.zeros(0), 16_000)
     assert "a.wav holds no sound" in refused("entropy", hearing_classifier, "-d", tmp_path / "a.wav")
+    pytest.importorskip("soundfile").write(tmp_path / "a.wav", np.zeros(5), 16_000)
+    assert "None of the files holds" in refused("entropy", hearing_classifier, "-d", tmp_path / "a.wav")
 
 
 def sorted_away(folder, root):
@@ -148,3 +150,24 @@ class TestInterventions:
             pruned, full = model(**given).logits, whole(**given).logits
         assert pruned.shape == (1, 2)
         assert not torch.allclose(pruned, full, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("rare VIT -d PHOTOS", "images and sound have no rare tokens"),
+        ("positional VIT -d PHOTOS --control", "--control shuffles the tokens of texts"),
+        ("entropy VIT -d PHOTOS --max-length 9", "--max-length is about text"),
+        ("entropy VIT -d PHOTOS --by-group kind", "--by-group is about texts"),
+        ("importance VIT -d PHOTOS --objective masked-lm", "--objective masked-lm is not one for image"),
+        ("patch VIT -d PHOTOS", "patch reads pairs of texts from a table"),
+        ("view VIT PHOTOS/p0.png -o a.html --alignment 0-0", "leave out the image or sound"),
+        ("view VIT PHOTOS/p0.png -o a.html --draw lines", "Lines are for text"),
+        ("view VIT PHOTOS/p0.png -o a.html --words", "Nobody tells which tokens make a word here"),
+        ("census demo --statistics above", "is about images, in which patches lie in rows"),
+    ],
+)
+def test_what_images_have_not(refused, media_model, photos, words, says):
+    pytest.importorskip("PIL")
+    there = words.replace("VIT", str(media_model("vit"))).replace("PHOTOS", str(photos))
+    assert says in refused(*there.split())

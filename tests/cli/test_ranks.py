@@ -103,20 +103,14 @@ def test_two_processes_give_the_table_of_one(invoke, text, tmp_path):
 def test_every_command(invoke, classifier, reviews, text, tmp_path):
     """Shared among two processes, some among three; of few batches, an ablation's cuts are shared as well."""
     data = ["-d", reviews / "all.tsv", "--threads", 1]
-    sides = [
-        "correlate",
-        classifier,
-        "--in-domain",
-        reviews / "all.tsv",
-        "--out-domain",
-        reviews / "first.tsv",
-    ]
+    sides = ["--in-domain", reviews / "all.tsv", "--out-domain", reviews / "first.tsv"]
+    ablation = ["--measure", "ablation", "--metric", "loss", "--by", "head"]
     commands = {
         "importance": ["importance", classifier, *data, "--batch-tokens", 16],
         "ablate": ["ablate", classifier, *data],
         "mcc": ["ablate", classifier, *data, "--metric", "mcc", "--keep-one", "--batch-tokens", 16],
         "prune": ["prune", classifier, *data, "--step", "0.5", "--rerank", "--random-orders", 1],
-        "correlate": [*sides, "--measure", "ablation", "--metric", "loss", "--by", "head"],
+        "correlate": ["correlate", classifier, *sides, *ablation],
         "distance": ["distance", "demo", "-d", text, "--all-pairs", "--batch-tokens", 64],
         "syntax": ["syntax", "demo", "-L", 20, "--batch-tokens", 64, "--min-links", 2],
         "roles": ["roles", "demo", "-L", 20, "--batch-tokens", 128],
@@ -138,15 +132,8 @@ def test_every_command(invoke, classifier, reviews, text, tmp_path):
     for name, words in commands.items():
         assert invoke(*words, "-o", tmp_path / f"{name} of 1.csv")[0] == 0
     (tmp_path / "several.py").write_text(SEVERAL)
-    odd = (
-        "importance",
-        "mcc",
-        "syntax",
-        "mixing",
-        "groups",
-        "positions",
-        "one batch",
-    )  # shares that are not equal
+    # Shares that are not equal.
+    odd = ("importance", "mcc", "syntax", "mixing", "groups", "positions", "one batch")
     for processes, names in ((2, tuple(commands)), (3, odd)):
         lines = [
             shlex.join(map(str, [*commands[name], "-o", tmp_path / f"{name} of {processes}.csv"]))

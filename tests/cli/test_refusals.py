@@ -54,6 +54,11 @@ def test_processes_that_are_no_numbers_or_have_no_address(refused, monkeypatch, 
     assert says in refused("entropy", "demo")
 
 
+def test_standard_input_that_is_closed(refused, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    assert "standard input is closed" in refused("entropy", "demo", "-d", "-")
+
+
 def test_streams_that_the_shell_closed(tmp_path):
     line = 'exec "$0" -m attnprobe entropy demo -L 2 -o "$1" >&- 2>&-'
     done = subprocess.run(["sh", "-c", line, sys.executable, tmp_path / "heads.csv"], check=False)

@@ -65,6 +65,7 @@ PAIR = {"clean": "a [MASK]", "corrupted": "the [MASK]", "answer": "dog", "other"
     [
         ("entropy", {"texts": 3}, "not int"),
         ("entropy", {"texts": ["a"], "text_column": "t"}, "one by one have no columns"),
+        ("entropy", {"texts": {"t": ["a"]}}, "A dict is a table, not texts: name the column"),
         ("entropy", {"texts": {"t": "abc"}, "text_column": "t"}, "The column 't' of the dict is one string"),
         ("entropy", {"texts": {"t": ["a"], "u": []}, "text_column": "t", "text_pair_column": "u"},
          "differ in length"),

@@ -5,7 +5,13 @@ import pytest
 from scipy.stats import rankdata
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.findings.dynamics import check_alike, correlate_ranks, stack_steps, tabulate_orders
+from attnprobe.findings.dynamics import (
+    check_alike,
+    correlate_ranks,
+    split_steps,
+    stack_steps,
+    tabulate_orders,
+)
 from attnprobe.table.table import Column, HeadTable
 
 RNG = np.random.default_rng(4)
@@ -74,3 +80,5 @@ def test_tables_that_do_not_belong_together():
     one, other = (HeadTable("x", [Column("metric", role="key")], {"metric": [name]}) for name in "ab")
     with pytest.raises(AttnprobeError, match="The metric is a at step 1 and b at step 2"):
         check_alike((1, one), (2, other))
+    with pytest.raises(AttnprobeError, match="no steps of training on record"):
+        split_steps(table([1.0]))

@@ -15,7 +15,6 @@ from attnprobe.errors import DataError, ModelError
 from attnprobe.intervention.ablation import ScoreDeltas
 from attnprobe.intervention.gradient import NODES
 from attnprobe.intervention.metrics.score import Predictions, Score
-from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.pruning.differences import bound_losses, compare_with_random, rank_among
 from attnprobe.intervention.pruning.orders import (
     Order,
@@ -26,7 +25,7 @@ from attnprobe.intervention.pruning.orders import (
     plan_steps,
 )
 from attnprobe.intervention.pruning.writing import Pruning, Saving
-from attnprobe.intervention.request import Documents, check_gold, peek
+from attnprobe.intervention.request import Criterion, Documents, check_gold, peek
 from attnprobe.intervention.task import TaskData, TaskSession, build_metric
 from attnprobe.intervention.trials import AblationRun, HeadMask, run_trials
 from attnprobe.model.check.architecture import share_weights

@@ -10,7 +10,7 @@ from attnprobe.findings.sides import TableSide
 from attnprobe.intervention.ablation import find_example_score, measure_moves
 from attnprobe.intervention.gradient import attribute, name_pass
 from attnprobe.intervention.metrics.score import Score
-from attnprobe.intervention.pruning.criterion import Criterion
+from attnprobe.intervention.request import Criterion
 from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import AblationRun, HeadMask, run_trials
 

@@ -14,11 +14,10 @@ from attnprobe.corpus.source import OpenSource
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.importance import run_importance
 from attnprobe.intervention.metrics.score import mean_score
-from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.pruning.curve import MaskedModel, prune_in_steps, walk_within
 from attnprobe.intervention.pruning.orders import mask_heads, order_at_random, plan_steps
 from attnprobe.intervention.pruning.writing import Saving
-from attnprobe.intervention.request import TaskOptions
+from attnprobe.intervention.request import Criterion, TaskOptions
 from attnprobe.intervention.trials import AblationRun
 from attnprobe.run.options import CorpusOptions
 from attnprobe.sums.documents import in_second_half

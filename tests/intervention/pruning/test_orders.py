@@ -5,8 +5,8 @@ import pandas
 import pytest
 
 from attnprobe.errors import AttnprobeError
-from attnprobe.intervention.pruning.criterion import Criterion
 from attnprobe.intervention.pruning.orders import mask_heads, measure_importance, order_by_importance
+from attnprobe.intervention.request import Criterion
 from attnprobe.intervention.task import build_metric
 
 SHAPE = (3, 4)
