@@ -94,16 +94,16 @@ def test_a_run_that_is_stopped_goes_on(invoke, data, tmp_path, monkeypatch):
     words, state = ["patch", "demo", "-d", data, "--batch-tokens", "16"], tmp_path / "state"
     code, expected, _ = invoke(*words)
     assert code == 0
-    compute, count = MaskContrast.compute, {"left": 60}
+    compute_m, count = MaskContrast.compute_m, {"left": 60}
 
     def stopped(self, batch, *, corrupted):
         count["left"] -= 1
         if not count["left"]:
             raise KeyboardInterrupt
-        return compute(self, batch, corrupted=corrupted)
+        return compute_m(self, batch, corrupted=corrupted)
 
     with monkeypatch.context() as patch:
-        patch.setattr(MaskContrast, "compute", stopped)
+        patch.setattr(MaskContrast, "compute_m", stopped)
         assert invoke(*words, "--resume", state)[0] == 130
     code, out, error = invoke(*words, "--resume", state)
     assert (code, out) == (0, expected)
