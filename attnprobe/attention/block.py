@@ -169,7 +169,7 @@ class AttentionBlock:
         return values
 
     def restricted(self) -> "AttentionBlock":
-        """Drop the keys that do not count, and renormalise each row; NaN if no key is left."""
+        """Take attention off keys that do not count, and renormalise each row; NaN if no key is left."""
         keys, observed = self.layout.keys, self.observed
         if keys.all_kept:
             return self

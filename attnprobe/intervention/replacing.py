@@ -150,7 +150,7 @@ def replace_by_means(data: TaskData) -> Replacing:
         )
     means, with_special = sums.average(), sums.count[:, :ORDINARY].max(1) > 0
 
-    def place(batch: Batch, draw: int, gates: Gates) -> Outputs:
+    def find_outputs(batch: Batch, draw: int, gates: Gates) -> Outputs:
         placed: Outputs = {}
         for layer, mean in enumerate(means):
             features = _find_features(batch, architecture, layer) if with_special[layer] else None
@@ -158,7 +158,7 @@ def replace_by_means(data: TaskData) -> Replacing:
             placed[layer] = mean[_classify_tokens(features, *shape)]
         return placed
 
-    return Replacing("mean", f"mean {compute_digest(sums.count, sums.total)}", place)
+    return Replacing("mean", f"mean {compute_digest(sums.count, sums.total)}", find_outputs)
 
 
 def replace_by_examples(data: TaskData, draws: int, seed: int) -> Replacing:
@@ -176,7 +176,7 @@ def replace_by_examples(data: TaskData, draws: int, seed: int) -> Replacing:
     architecture, batches = data.model.architecture, data.corpus.batches
     examples = ResampledExamples(batches, seed)
 
-    def place(batch: Batch, draw: int, gates: Gates) -> Outputs:
+    def find_outputs(batch: Batch, draw: int, gates: Gates) -> Outputs:
         chosen = np.array([examples.draw(int(member), draw) for member in batch.members])
         different, placed = np.unique(chosen), Outputs()
         lengths = examples.lengths[different].T
@@ -197,7 +197,7 @@ def replace_by_examples(data: TaskData, draws: int, seed: int) -> Replacing:
                 placed[layer][torch.from_numpy(rows).to(output.device)] = aligned
         return placed
 
-    return Replacing("resample", f"resample {draws} {seed}", place, draws)
+    return Replacing("resample", f"resample {draws} {seed}", find_outputs, draws)
 
 
 def _align_positions(features: TokenFeatures, source: TokenFeatures) -> Tensor:

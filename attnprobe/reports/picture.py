@@ -62,7 +62,7 @@ def draw_svg(spec: Spec) -> str:
 
 
 def warm_up(format: str) -> None:
-    """Start the renderer in a thread, beside other work: its engine takes a while to start."""
+    """Start the renderer, or bundle the script of html, in a thread, beside other work: both take a while."""
     from attnprobe.reports.page import load_vega
 
     start = load_vega if format == "html" else lambda: draw_svg({"data": {"values": []}, "mark": "point"})

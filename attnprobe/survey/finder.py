@@ -87,7 +87,7 @@ def count_layers(
     heads: int,
     computed: Sequence[Sequence[int | None]],
 ) -> LinkCounts:
-    """Count the right answers in all layers of a batch, by the questions and the choices (row, head) of each.
+    """Count each head's right answers in a batch, from the questions and choices (row, head) of each layer.
 
     ``heads`` is the number of heads of a layer, removed ones included; ``computed`` lists those it computes.
     """

@@ -113,7 +113,7 @@ def read_maps(
 
 
 def _check_size(architecture: Architecture, corpus: Corpus, batch: Batch) -> None:
-    """Refuse what is longer than the model, or a page, takes; tokens of an image are put together."""
+    """Refuse what is longer than the model, or a page, takes; images and sound, pooled later, up to CELLS."""
     most, seen = min(TOKENS, corpus.max_length), isinstance(corpus.batches, MediaBatches)
     seen = seen or (batch.tokens is not None and batch.tokens.mixed is not None)
     if not seen and (corpus.sequences > 1 or corpus.tokens > most):

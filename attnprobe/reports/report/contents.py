@@ -85,7 +85,7 @@ def _find_section(table: HeadTable) -> str:
 def sort_tables(tables: Mapping[str, HeadTable]) -> dict[str, dict[str, HeadTable]]:
     """Put tables into sections; raises AttnprobeError when they are about more than one checkpoint.
 
-    A section shows one table of heads and one of anything else; further ones are only listed as tables.
+    A section shows one table of heads and one of anything else; further ones go to ``other``.
     """
     models, weights = dict[str, str](), dict[str, str]()
     sections: dict[str, dict[str, HeadTable]] = {}

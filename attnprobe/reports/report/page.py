@@ -270,7 +270,7 @@ def _mark_panels(root: ElementTree.Element) -> bool:
 
 
 def _read_head(label: str, heads: Heads) -> Head | None:
-    """Read the head off the label of a mark; None if it names none."""
+    """Read the head off the label of a mark, which ``heads`` need not hold; None if it names none."""
     head, layer = _HEAD.search(label), _LAYER.search(label)
     if head is None or layer is None:
         return None
