@@ -52,7 +52,7 @@ def convert_svg(svg: str, format: str) -> bytes:
 def _call_renderer(render: Callable[..., Any], content: str, **options: Any) -> Any:
     try:
         return render(content, **options)
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:
         raise AttnprobeError(f"the picture could not be drawn: {first_line(error)}.") from error
 
 

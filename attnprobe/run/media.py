@@ -153,8 +153,6 @@ def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
                 raise UsageError("An image is read with one text; leave out --text-pair-column.")
             inputs = processor(picture.read(), document.text)
             whole = inputs["input_ids"][0]
-            if not bool(processor.is_image(whole).any()):
-                raise DataError(f"{picture} gives no token of an image in its text; leave it out.")
             if len(whole) > max_length and bool(processor.is_image(whole)[max_length - 1 :].any()):
                 raise DataError(
                     f"{picture} gives more than the {max_length} tokens of a sequence, with no room for its "

@@ -121,3 +121,8 @@ class TestRefusals:
     def test_what_is_wrong_is_said_at_once(self, options, says):
         with pytest.raises(AttnprobeError, match=says):
             HeadCallback(TEXTS, **options)
+
+    def test_a_trainer_without_a_tokenizer(self, build):
+        trainer = build(processing_class=None, callbacks=[HeadCallback(TEXTS)])
+        with pytest.raises(AttnprobeError, match="The trainer has no tokenizer"):
+            trainer.train()

@@ -111,3 +111,19 @@ def test_links_of_pairs(read_rows, aligned):
 )
 def test_refusals(refused, words, says):
     assert says in refused(*words)
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "says"),
+    [
+        ("links --metric aer", {"target": [2, 5]}, "The text 'a dog' stands alone"),
+        ("probe --gold links", {"target": [2, 5]}, "rows.jsonl are of one document"),
+        ("probe --gold links", {"target": [0, 1]}, "no link that can be asked for"),
+        ("probe --gold links", {"target": [2, 5], "target_in": "target"}, "leave out target, and links into"),
+    ],
+)
+def test_links_that_can_not_be_asked_for(refused, saved, tmp_path, words, target, says):
+    row = {"text": "a dog", "links": [{"source": [0, 1], "label": "x", **target}]}
+    row |= {"target": "a dog"} if "target_in" in target else {}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row))
+    assert says in refused(*words.split(), saved("t5"), "-d", tmp_path / "rows.jsonl")

@@ -12,6 +12,7 @@ import attnprobe
 from attnprobe.corpus.document import Document
 from attnprobe.corpus.media import Picture
 from attnprobe.errors import AttnprobeError
+from attnprobe.model.processing import SeeingProcessor
 
 pytest.importorskip("PIL")
 
@@ -88,6 +89,10 @@ class TestRuns:
         ),
         (("modality", "MODEL", "-d", "DATA", "--image-column", "shown"), "has no column 'shown'"),
         (("modality", "MODEL", "-d", "DATA", "--max-length", "12"), "gives more than the 12 tokens of a"),
+        (
+            ("entropy", "MODEL", "-d", "DATA", "--text-column", "text", "--text-pair-column", "image"),
+            "An image is read with one text",
+        ),
         (("positional", "MODEL", "-d", "DATA", "--control"), "--control shuffles the tokens of texts"),
         (
             ("view", "MODEL", "a dog", "--image", "nowhere.png", "-o", "a.html"),
@@ -103,7 +108,12 @@ def test_refused_in_one_sentence(invoke: Any, model: Path, data: Path, words: tu
     assert "Traceback" not in error
 
 
-def test_a_text_without_an_image(model: Path, data: Path):
+def test_a_text_without_an_image(model: Path, data: Path, monkeypatch: Any):
     seen = Document("a dog", image=Picture("one", data.parent / "seen" / "p1.png"))
     with pytest.raises(AttnprobeError, match="A text without an image is among those with one"):
         attnprobe.entropy(str(model), [seen, Document("a dog")])
+    monkeypatch.setattr(SeeingProcessor, "is_image", lambda _, ids: ids < 0)
+    with pytest.raises(
+        AttnprobeError, match="can't read the attention of 'llava': The checkpoint's processor"
+    ):
+        attnprobe.entropy(str(model), data)

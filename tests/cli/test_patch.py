@@ -90,6 +90,17 @@ def test_refusals(pairs, options, says):
         attnprobe.patch("demo", pairs, **options)
 
 
+def test_what_a_classifier_does_not_read(classifier):
+    pair = {"clean": "a dog", "corrupted": "a cat"}
+    for pairs, says in (
+        (None, "ask for a word, and three gives none"),
+        ([pair], "three is asked for representation"),
+        ([{**pair, "answer": "good", "other": "2"}], "Both answers are the same in a pair"),
+    ):
+        with pytest.raises(AttnprobeError, match=says):
+            attnprobe.patch(classifier, pairs)
+
+
 def test_a_run_that_is_stopped_goes_on(invoke, data, tmp_path, monkeypatch):
     words, state = ["patch", "demo", "-d", data, "--batch-tokens", "16"], tmp_path / "state"
     code, expected, _ = invoke(*words)

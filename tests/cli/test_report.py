@@ -3,6 +3,7 @@
 import re
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -113,3 +114,10 @@ def test_ctrl_c_says_what_is_left(invoke, words, tmp_path, monkeypatch, more, sa
     code, _, error = invoke(*words, "-o", "report.html", *more)
     assert code == 130
     assert error.endswith(f"attnprobe: stopped; {says}.\n")
+
+
+def test_a_section_that_fails_leaves_the_tables(refused, words, tmp_path, monkeypatch):
+    fails = Mock(side_effect=RuntimeError("boom"), command=attnprobe.importance.command)
+    monkeypatch.setitem(_sections._MEASURED, "importance", (fails, set()))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    rescued(refused(*words, "--sections", "census,importance", "-o", tmp_path / "report.html"))

@@ -64,6 +64,8 @@ def test_all_heads_and_rollout(invoke, saved, tmp_path):
     assert "Rollout up to decoder layer 1" in texts(tmp_path / "rolled.svg")
     words[4] = "cross"
     assert "Cross-attention has no rollout" in invoke(*words, "-o", tmp_path / "none.svg")[2]
+    words = ["view", saved("t5"), TEXT, "--target", TEXT, "--alignment", "0-0", "--attention", "decoder"]
+    assert "aligned in the cross attention of" in invoke(*words, "-o", tmp_path / "none.svg")[2]
 
 
 @pytest.mark.parametrize(
@@ -122,4 +124,6 @@ def test_in_a_browser(invoke, monkeypatch, saved, tmp_path):
     assert str(path) in error
     assert path.read_text("utf-8") == attnprobe.view(saved("bert"), TEXT).html
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
-    assert invoke("view", saved("bert"), TEXT)[0] == 2
+    assert "The browser did not open the page" in invoke("view", saved("bert"), TEXT)[2]
+    monkeypatch.setattr(output.tempfile, "NamedTemporaryFile", lambda **_: (tmp_path / "gone").open())
+    assert "could not write into the temporary folder" in invoke("view", saved("bert"), TEXT)[2]

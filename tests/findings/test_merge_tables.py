@@ -158,3 +158,13 @@ def test_one_table_is_written_in_another_format(jobs, tmp_path):
         }
         assert (read.columns, read.notes, read.provenance) == (made.columns, made.notes, made.provenance)
     assert attnprobe.merge([made]) is made
+
+
+@pytest.mark.parametrize(("beside", "says"), [("ab", "shares only some of"), ("b", "is unknown here")])
+def test_records_that_do_not_add_up(jobs, tmp_path, beside, says):
+    for name, texts in (("first", "a"), ("second", beside)):
+        content = json.loads((jobs / f"{name}-census.csv.json").read_text())
+        content["provenance"]["measurement"] |= {"beside": {"entropy": list(texts)}, "table": "others"}
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    with pytest.raises(AttnprobeError, match=says):
+        attnprobe.merge([tmp_path / "first.json", tmp_path / "second.json"])

@@ -122,3 +122,5 @@ def test_a_png_that_is_too_large_is_refused():
     svg = draw_map(HeadPicture("t", np.zeros((500, 500)), ["token"] * 500, ["token"] * 500), LIGHT)
     with pytest.raises(AttnprobeError, match="too large for a png"):
         convert_svg(svg, "png")
+    with pytest.raises(AttnprobeError, match="the picture could not be drawn"):
+        convert_svg("<svg", "pdf")

@@ -93,3 +93,5 @@ def test_the_head_of_a_role_is_the_one_of_the_highest_value():
 def test_tables_of_other_heads_are_refused(table, says):
     with pytest.raises(AttnprobeError, match=says):
         checked(table)
+    with pytest.raises(AttnprobeError, match="does not say which attention"):
+        checked(table_of(EVERY, x=[1.0] * 6), maps_of(), maps_of(Kind.DECODER))

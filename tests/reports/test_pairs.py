@@ -1,5 +1,7 @@
 """Clusters of heads: scipy's, points in the plane: scikit-learn's."""
 
+from dataclasses import replace
+
 import numpy as np
 import picture_tables as tables
 import pytest
@@ -13,6 +15,7 @@ from attnprobe.reports.pairs import CUT, cluster_heads, read_distances, scale_to
 from attnprobe.reports.theme import THEMES
 
 LAYERS, HEADS = 4, 5
+UNKNOWN = replace(tables.all_pairs(), data={**tables.all_pairs().data, "jsd": [np.nan] * 66})
 
 
 @pytest.fixture
@@ -63,6 +66,7 @@ def test_a_tree_is_cut_into_so_many_parts(pairs):
             {"clusters": 3},
             "--clusters, which is about all pairs of heads",
         ),
+        (lambda: UNKNOWN, {"kind": "map"}, "fewer than three heads have jsd"),
         (tables.all_pairs, {"clusters": 13}, "from 1 to 12, as there are 12 heads"),
         (tables.all_pairs, {"clusters": 3, "kind": "map"}, "leave it out of --kind map"),
     ],

@@ -55,7 +55,9 @@ def test_an_encoder_and_a_decoder(saved, tiny, target):
     assert seen.tokens["cross"] == (seen.tokens["decoder"][0], seen.tokens["encoder"][0])
 
 
-def test_an_image(media_model, photos):
+def test_an_image(media_model, photos, tiny):
+    with pytest.raises(attnprobe.AttnprobeError, match="need a model that is named"):
+        attnprobe.entropy(tiny("bert")[0], photos, tokenizer=tiny("bert")[1])
     from PIL import Image
     from transformers import AutoImageProcessor
 
@@ -94,7 +96,7 @@ def test_patches_of_large_images_are_put_together(tmp_path, monkeypatch, media_m
     )  # fmt: skip
 
 
-def test_long_texts(saved):
+def test_long_texts(saved, monkeypatch):
     text = " ".join(["the dog ran ."] * 100)
     with pytest.raises(
         attnprobe.AttnprobeError, match="more tokens than the 256 that a picture takes; give a shorter one"
@@ -106,6 +108,9 @@ def test_long_texts(saved):
     assert seen.tokens["encoder"][0][:4] == ("the", "dog", "ran", ".")
     with pytest.raises(attnprobe.AttnprobeError, match="The target has 401 tokens"):
         attnprobe.view(saved("t5"), "the dog", target=text)
+    monkeypatch.setattr("attnprobe.survey.maps.CELLS", 100)
+    with pytest.raises(attnprobe.AttnprobeError, match="too much for one page"):
+        attnprobe.view(saved("bert"), TEXT)
 
 
 def test_removed_heads_stay_in_their_places(saved, tmp_path):

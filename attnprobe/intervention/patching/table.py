@@ -72,22 +72,15 @@ def choose_measure(model: TaskModel, *, answered: bool) -> type[ContrastMeasure]
     measure = (MEASURES if answered else WITHOUT_ANSWER).get(objective)
     if measure is not None:
         return measure
-    if objective not in MEASURES:
-        known = ", ".join(MEASURES)
-        raise ModelError(
-            f"{name} is asked for {objective}, of which nothing is read off for a pair of texts; take a "
-            f"checkpoint with a head for one of {known}."
-        )
     if objective == "masked-lm":
         raise ModelError(
             f"{name} fills masks, and the probability of a whole text takes a pass for each of its tokens; "
             f"write {getattr(model.checkpoint.tokenizer, 'mask_token', '[MASK]')} for one word of both "
             "texts, and give columns answer and other."
         )
-    what = "target text in a column target" if objective == "seq2seq" else "class in a column answer or label"
-    raise DataError(
-        f"The pairs have no answer, and {name} needs one: give the {what}, or name its column with "
-        "--label-column."
+    raise ModelError(
+        f"{name} is asked for {objective}, of which nothing is read off for a pair of texts; give pairs with "
+        f"an answer, and a checkpoint with a head for one of {', '.join(MEASURES)}."
     )
 
 

@@ -48,6 +48,8 @@ def test_two_tables_are_a_scatter():
         (lambda: [tables.of_heads("a")] * 3, {"kind": "scatter"}, "two tables at most"),
         (lambda: [tables.of_heads("a_in", "a_out", "b")], {"kind": "scatter", "measures": ["b"]}, "is a$"),
         (lambda: [], {}, "needs a table"),
+        (lambda: [tables.table("x", {**tables.places(), "measure": "a" * 12}, value=[1.0] * 12)],
+         {"kind": "heatmap"}, "no column of the table holds the same"),
         (lambda: [tables.table("x", {"word": ["a"]}, score=[1.0])], {}, "can't be drawn"),
         (lambda: [tables.table("x", tables.named(0), score=[])], {}, "no rows"),
         (lambda: [tables.table("x", tables.places(), a=["b"] * 12)], {}, "no column of numbers"),
