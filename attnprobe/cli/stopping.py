@@ -52,7 +52,7 @@ class Stopping:
 
     @contextlib.contextmanager
     def working(self, *, cleans_up: bool = False) -> Iterator[None]:
-        """Enclose a command: once ``cleans_up`` is set, a signal interrupts it rather than end the process."""
+        """Enclose a command: with ``cleans_up`` set, a signal interrupts it rather than end the process."""
         self.cleans_up = cleans_up
         try:
             yield

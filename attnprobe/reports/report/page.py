@@ -204,7 +204,7 @@ def draw_tables(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Markup]:
 
 
 def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
-    """Draw the atlas of the first table with attention by offset, if any, and of roles and entropies beside it."""
+    """Draw the atlas of the first table of attention by offset, if any, plus others' roles and entropies."""
     joined = profile = next((table for table in tables.values() if read_profile(table) is not None), None)
     if joined is None:
         return None
