@@ -60,7 +60,7 @@ class Tabulation:
     def _tabulate(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
-        """Tabulate all documents: first plain attention, then attention weighted by norm, then lengths."""
+        """Tabulate all documents: first plain attention, then attention weighted by norm, then norms."""
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         plain = {statistic.name: statistic.of for statistic in statistics if statistic.of is not None}
         lengths = [each for each in statistics if each.weights == "norm" and each.of is None]
