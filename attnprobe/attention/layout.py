@@ -74,7 +74,7 @@ class Layout:
         return self._in_sight(values.cummax(1).values) if self.causal else values.amax(1, keepdim=True)
 
     def hide(self, pairs: Tensor) -> Tensor:
-        """Keep of pairs of tokens, boolean (batch, query, key), those whose query sees the key."""
+        """Return boolean pairs (batch, query, key) with False where the query does not see the key."""
         if not self.causal:
             return pairs
         if self.keys.mixed is None:

@@ -66,7 +66,7 @@ def census_statistics(*names: str) -> list[Statistic]:
 
 
 def every_statistic_of_heads() -> list[Statistic]:
-    """List the census by both weightings, the norms of what heads carry, mixing, and ranks but of maps."""
+    """List the census by both weightings, the norms of what heads carry, mixing, and ranks except of maps."""
     census = census_statistics()
     ranks = [statistic for statistic in select_statistics("rank") if statistic is not MAP_RANK]
     mixing = [CORRELATION, SHUFFLED, NORM]
@@ -85,7 +85,7 @@ def write_title(statistics: Sequence[Statistic], fixed: str = "") -> str:
 def find_statistic(name: str, custom: Iterable[Statistic] = ()) -> Statistic:
     """Find a statistic by its name, here, in another package, or among ``custom`` ones; weighted ones too.
 
-    It is a KeyError where there is none.
+    Raises KeyError where there is none, and UsageError where it can't be imported.
     """
     known = all_statistics() | {statistic.name: statistic for statistic in custom}
     if name in known:
@@ -112,7 +112,8 @@ def find_statistic(name: str, custom: Iterable[Statistic] = ()) -> Statistic:
 def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
     """List the statistics of a census by names of columns and families, and a user's own, in column order.
 
-    None is all of the census, and ``"entropy_norm"`` entropy of attention weighted by norm.
+    None is what the census has by default, and ``"entropy_norm"`` entropy of attention weighted by norm.
+    Unknown names are refused.
     """
     if wanted is None:
         return census_statistics()
@@ -131,7 +132,7 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
 
 
 def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
-    """Find the statistics that a name stands for in a census, or check that a user's statistic fits in."""
+    """Find the statistics that a name stands for in a census, or refuse it; a statistic is its own."""
     statistic = name
     if isinstance(name, str):
         if name == DEFAULT:

@@ -273,7 +273,7 @@ SUFFIX, BY_NORM = "_norm", ", by norm"
 
 
 def weight_by_norm(statistic: Statistic) -> Statistic:
-    """Give the same statistic about rows that are weighted by norm, as ``NAME_norm``; refuse others."""
+    """Give the same statistic about rows that are weighted by norm, as ``NAME_norm``, or refuse it."""
     if statistic.weights == "norm":
         return statistic
     unit, title = f"{statistic.unit}{BY_NORM}", f"{statistic.title}{BY_NORM}"

@@ -172,7 +172,7 @@ def stack_groups(
 
 
 def _add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
-    """Add to the rows of all groups a test that groups, of so many documents, are alike in each measure."""
+    """Return the table with a test in rows of all groups: that groups of so many documents share a value."""
     keys = [column.name for column in table.columns if column.role == "key" and column.name != GROUP]
     rows = list(zip(table.data[GROUP], *(table.data[key] for key in keys), strict=True))
     places = {names: row for row, names in enumerate(rows)}
