@@ -44,7 +44,7 @@ def name_unfinished(target: Path) -> Path:
 
 
 def lock(path: Path) -> int | None:
-    """Lock a file or a folder until the descriptor is closed; None where somebody else holds it."""
+    """Lock a file or a folder until the descriptor is closed; None if it is held, or always on Windows."""
     try:
         import fcntl
     except ImportError:  # this system lets nobody remove what is open

@@ -199,6 +199,7 @@ def _read_input(
 
 
 def _align(documents: Any, line: str, target: str | None) -> list[Document]:
+    """Annotate the two texts of a document with the links of an alignment, or refuse other input."""
     if not isinstance(documents, list) or documents[0].image is not None:
         raise UsageError("--alignment is between words of text; leave out the image or sound.")
     (document,) = documents

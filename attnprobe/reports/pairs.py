@@ -45,7 +45,7 @@ class Pairs:
 
 
 def find_pairs(table: HeadTable) -> Pairs | None:
-    """Find the pairs of a table; None where its rows are not pairs, or a pair has two rows."""
+    """Read the pairs of a table; None where its rows are not pairs of two heads, or a pair has two rows."""
     keys = list_keys(table)
     names = next((pair for pair in (PAIR, PAIR_IN_LAYER) if set(pair) <= set(keys)), None)
     if names is None or not len(table):
@@ -88,8 +88,9 @@ class Distances:
 
 
 def read_distances(table: HeadTable, request: DrawingRequest) -> Iterator[Distances]:
-    """Lay out the distances of each part of a table as a matrix: the root of the Jensen-Shannon divergence.
+    """Lay out distances in each part of a table as a matrix: the root of the divergence, or a named measure.
 
+    Heads are left out, those with most gaps first, until each pair has a distance.
     Raises AttnprobeError when fewer than three heads have distances to one another.
     """
     pairs = find_pairs(table)

@@ -100,7 +100,7 @@ class CorpusOptions:
 
 
 def add_corpora(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Add up the records of two parts of a corpus, for which rare tokens were not counted."""
+    """Add up the records of two parts of a corpus: counts and digests; the rest is the first one's."""
     counts = {name: value + second[name] for name, value in first.items() if type(value) is int}
     lists = {"texts": [*first["texts"], *second["texts"]]}
     return {**first, **counts, **lists, "spelled_token": first["spelled_token"] or second["spelled_token"]}

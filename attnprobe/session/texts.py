@@ -152,7 +152,7 @@ def replay(items: Any) -> Any:
 def open_to_replay(
     texts: Any, options: Mapping[str, Any], labels: Any = None, *, find_labels: bool = False
 ) -> tuple[Any, OpenSource]:
-    """Open texts, and return them beside the source in a form that can be opened again."""
+    """Open texts; return first what can be opened again in their place, then the source."""
     source = open_texts(texts, options, labels, find_labels=find_labels)
     spec = getattr(texts, "spec", texts)
     if isinstance(spec, str) and spec == STDIN:

@@ -24,7 +24,7 @@ def count_decimals(error: float) -> int:
 
 
 def format_number(value: object, digits: int = DIGITS) -> str:
-    """Write a number to ``digits`` significant digits, or to all digits before the point.
+    """Write a number to ``digits`` significant digits, or all before the point; a dash if undefined.
 
     >>> [format_number(value) for value in (0.078125, 1234.5, 12, -0.0000123456, 0.0)]
     ['0.0781', '1234', '12', '-1.23e-05', '0']

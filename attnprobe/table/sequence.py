@@ -46,7 +46,7 @@ class Side:
         return np.all(~_members(self.words) | self.special, axis=1)
 
     def with_image(self, image: NDArray[np.bool_], tiles: "Grid | None") -> "Side":
-        """Label the tokens of an image by row and column, or else by their number."""
+        """Label image tokens by row and column, or else number; each becomes a word, and none is special."""
         labels, places = np.array(self.labels, object), np.flatnonzero(image)
         numbered = [f"image {number}" for number in range(len(places))]
         labels[places] = numbered if tiles is None else _name_patches(tiles)

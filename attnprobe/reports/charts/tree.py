@@ -63,7 +63,7 @@ def _draw_part(clusters: Clusters, parts: int, request: DrawingRequest) -> Any:
     below: dict[str, Any] = {"orient": "bottom", "direction": "horizontal", "columns": 6} if narrow else {}
     charts = [
         amend(_draw_tree(clusters, theme), width=tree),
-        amend(_draw_layers(clusters, theme, below), width=_STRIP),
+        amend(_draw_layer_strip(clusters, theme, below), width=_STRIP),
         amend(alt.layer(_draw_cells(clusters, names, side, below), _draw_squares(clusters)), width=side),
     ]
     if side / len(heads) >= 8:
@@ -110,7 +110,7 @@ def _draw_cells(clusters: Clusters, names: Sequence[str], side: float, below: di
 
 
 def _encode_png(shares: NDArray[np.float64]) -> str:
-    """Draw shares as pixels of the sequential colours, in a data URL."""
+    """Encode shares (row, column) as a PNG in the sequential colours, 4 x 4 pixels each, in a data URL."""
     ramp = [bytes.fromhex(mix_colours(SEQUENTIAL, level / 255)[1:]) for level in range(256)]
     levels = np.rint(np.clip(shares, 0, 1) * 255).astype(int)
     # Four pixels a cell, as renderers may blur its edges.
@@ -125,7 +125,7 @@ def _encode_png(shares: NDArray[np.float64]) -> str:
 
 
 def _draw_tree(clusters: Clusters, theme: Theme) -> Any:
-    """Draw the tree, the distance at which two groups join from 0 on the right to the last, and its cut."""
+    """Draw the tree and its cut: distances at which groups join, from 0 on the right to the largest."""
     from scipy.cluster.hierarchy import dendrogram
 
     tree = dendrogram(clusters.joined, no_plot=True)
@@ -154,7 +154,7 @@ def _draw_squares(clusters: Clusters) -> Any:
     return squares.encode(**_place(len(numbers), x=alt.X, y=alt.Y), x2="x2:Q", y2="y2:Q")
 
 
-def _draw_layers(clusters: Clusters, theme: Theme, below: dict[str, Any]) -> Any:
+def _draw_layer_strip(clusters: Clusters, theme: Theme, below: dict[str, Any]) -> Any:
     data = [
         {
             **dict(zip(("layer", "head"), clusters.distances.heads[leaf], strict=True)),

@@ -153,7 +153,7 @@ def write_page(contents: Contents) -> str:
 def _sort_into_sections(
     contents: Contents, heads: Heads
 ) -> tuple[PageSection | None, list[PageSection], list[PageSection]]:
-    """Draw the atlas, the sections beside the card of a head, and those below."""
+    """Draw all sections: the atlas or None, those beside the card of a head, and those below."""
     tables = {section: dict(contents.of(section)) for section in (*_BESIDE, *_BELOW)}
     picture, atlas = draw_atlas(heads, contents.every), None
     if picture is not None:  # it is what a table of nothing but attention by offset is drawn as
@@ -170,7 +170,7 @@ def _sort_into_sections(
 
 
 def _pack_table(table: HeadTable) -> str:
-    """Pack a table as the csv that ``-o`` writes, with fewer digits if it is long."""
+    """Pack a table as compressed csv in base64, with fewer digits if it is long."""
     content = table.render("csv", None if len(table) <= _EXACT else _SHORT)
     return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
@@ -204,7 +204,7 @@ def draw_tables(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Markup]:
 
 
 def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
-    """Draw the atlas of the table with attention by offset, with roles and entropies from other tables."""
+    """Draw the atlas of the first table of attention by offset, if any, plus others' roles and entropies."""
     joined = profile = next((table for table in tables.values() if read_profile(table) is not None), None)
     if joined is None:
         return None

@@ -53,7 +53,7 @@ def add_rollout(maps: Maps) -> NDArray[np.float32]:
 def shrink_maps(
     maps: Maps, *, words: bool = False, special: bool = True, most: int = SMALL
 ) -> NDArray[np.float32]:
-    """Shrink the maps of all heads (layer, head, row, column) to ``most`` rows and columns; maxima stay."""
+    """Shrink maps (layer, head, row, column) of tokens shown, or patches, to ``most`` a side, by maxima."""
     rows, grid = add_rollout(maps), maps.keys.grid
     if grid is not None:
         query = find_query(maps)
@@ -158,19 +158,19 @@ def place_marks(
     words: bool,
     head: tuple[int, int] | None = None,
 ) -> list[LinkMark]:
-    """Place the gold links of a map among the tokens or words that ``select_tokens`` selected.
+    """Mark the gold links of a map whose ends are among tokens or words that ``select_tokens`` selected.
 
     ``head`` is the place of a layer and the number of a head, whose hits the marks show.
     """
 
-    def find(side: Side, ends: Ends, places: NDArray[np.int64]) -> Ends | None:
+    def find_ends(side: Side, ends: Ends, places: NDArray[np.int64]) -> Ends | None:
         named = np.arange(len(side)) if side.words is None or not words else side.words
         there = np.flatnonzero(np.isin(places, named[slice(*ends)]))
         return (int(there[0]), int(there[-1]) + 1) if there.size else None
 
     marks = []
     for number, (asker, answer, sure) in enumerate(maps.alignment.links if maps.alignment else ()):
-        rows, columns = find(maps.queries, asker, queries), find(maps.keys, answer, keys)
+        rows, columns = find_ends(maps.queries, asker, queries), find_ends(maps.keys, answer, keys)
         if rows and columns:
             hit = bool(maps.alignment.hits[head][number]) if maps.alignment and head else None
             marks.append(LinkMark(rows, columns, sure, hit))

@@ -22,7 +22,7 @@ from attnprobe.table.table import HeadTable
 
 
 def check_page_look(format: str, theme: str | None, width: int | None) -> None:
-    """Raise UsageError for the theme or the width of a page, which follows its reader's screen."""
+    """Raise UsageError if an html page is given a theme or width: it follows its reader's screen."""
     option = "--theme" if theme is not None else "--width" if width is not None else None
     if format == "html" and option is not None:
         raise UsageError(
