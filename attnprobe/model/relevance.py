@@ -93,6 +93,7 @@ def _sum(func: Called, *args: Any, **kwargs: Any) -> Any:
 
 
 def _product(func: Called, *args: Any, **kwargs: Any) -> Any:
+    """Compute a product; relevance flows equally to its n computed factors, 1 / n to each."""
     given = (*args, *kwargs.values())
     factors = chain.from_iterable(part if isinstance(part, list | tuple) else (part,) for part in given)
     number = sum(isinstance(factor, Tensor) and _is_computed(factor) for factor in factors)
@@ -109,7 +110,7 @@ def _power(func: Called, *args: Any, **kwargs: Any) -> Any:
 
 
 def _elementwise(func: Called, *args: Any, **kwargs: Any) -> Tensor:
-    """Keep f(x) / x constant; where x is 0, its limit."""
+    """Compute f(x); relevance flows as if f(x) / x, or its limit where x is 0, were constant."""
     options = {**kwargs, "inplace": False} if "inplace" in kwargs else kwargs
     given, *others = args or (options.pop("input"),)
 
@@ -132,6 +133,8 @@ def _gated_linear(_: Called, given: Tensor, dim: int = -1) -> Tensor:
 def _layer_norm(
     _: Called, given: Tensor, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_more: Any
 ) -> Tensor:
+    """Compute a layer norm; relevance flows as if its scale were constant."""
+
     def work(given: Tensor) -> tuple[Tensor, Back]:
         value, _, scale = torch.native_layer_norm(given, shape, weight, bias, eps)
         axes = tuple(range(-len(shape), 0))
@@ -148,6 +151,8 @@ def _layer_norm(
 def _rms_norm(
     func: Called, given: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
+    """Compute an RMS norm; relevance flows as if its scale were constant."""
+
     def work(given: Tensor) -> tuple[Tensor, Back]:
         axes = tuple(range(-len(shape), 0))
         precise = given.to(torch.promote_types(given.dtype, torch.float32))
@@ -162,6 +167,7 @@ def _rms_norm(
 def _group_norm(
     _: Called, given: Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
+    """Compute a group norm; relevance flows as if its scale were constant."""
     parts = given.unflatten(1, (groups, -1)).flatten(2)
     centred = parts - parts.mean(-1, keepdim=True)
     value = (centred * (centred.detach().square().mean(-1, keepdim=True) + eps).rsqrt()).view(given.shape)

@@ -68,6 +68,7 @@ class _BlockReader(Reader):
         return attend_in_blocks(*given, sinks=sinks, observe=self._observe, show=show, **known)
 
     def weigh(self, layer: int, scores: Tensor, given: Tensor, shape: MapShape, length: int | None) -> Tensor:
+        """Show tapped probabilities ``given`` to the observer, block by block, and return them unchanged."""
         probabilities = shape.by_head(given.detach())
         # Outside of a band there are no scores to show.
         raw = shape.by_head(scores.detach()) if "scores" in self._observe and not shape.band else None
