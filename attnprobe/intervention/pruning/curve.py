@@ -55,8 +55,7 @@ def prune_in_steps(
     """Rank the heads, remove them step by step, and score the rest.
 
     Heads are ranked on ``rank_source`` if it is given, else on one half of the examples, and scored on the
-    other half. A criterion from a table leaves all examples for scoring. ``saving`` is checked, and writes
-    nothing here.
+    other half. A criterion from a table leaves all examples for scoring.
 
     References:
         Michel, Levy and Neubig (2019), section 4.2.

@@ -22,9 +22,9 @@ Order = NDArray[np.int64]
 def measure_importance(
     criterion: Criterion, data: TaskData, metric: Score, open_heads: HeadMask | None = None
 ) -> Importance:
-    """Measure the importance of every head, or read it off a criterion's table, (layer, head).
+    """Measure the importance of every head by a criterion, (layer, head); the least important goes first.
 
-    All that are measured are absolute values, so a head that helps some examples and harms others counts:
+    All are absolute values, so a head that helps some examples and harms others is important:
 
     | criterion | importance |
     |---|---|
@@ -35,8 +35,8 @@ def measure_importance(
     | lrp | mean over examples of absolute relevance, ``relevance_abs`` |
     | ablation | mean over examples of the absolute change of the score without the head |
 
-    A head that is already pruned is NaN; a head whose gate is closed has 0. If any other is undefined, all
-    are refused. ``metric`` scores ablation.
+    Any other criterion is read off its table. A head that is already pruned is NaN; a head whose gate is
+    closed has 0; if another is undefined, all are refused. ``metric`` scores ablation.
     """
     kept = data.model.architecture.kept
     on = np.ones_like(kept) if open_heads is None else open_heads
