@@ -66,7 +66,7 @@ class Option:
     type: Any = None
 
     def declare(self, keyword: str, kind: Any, *, python: bool, default: Any = None) -> "Option":
-        """Fill in the name, flags and types of the parameter that the option stands at."""
+        """Copy with the name, flags and types of the parameter that the option stands at."""
         default = self.default if default is None else default
         if kind is bool:
             default = bool(default)

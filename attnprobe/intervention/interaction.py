@@ -121,7 +121,7 @@ def confirm_pairs(data: TaskData, pairs: Sequence[Pair], loss: Score) -> Cluster
 def tabulate_pairs(
     data: TaskData, pairs: Sequence[Pair], proposed: Floats, confirmed: Clustered
 ) -> HeadTable:
-    """Tabulate what ``find_interactions`` gives."""
+    """Tabulate what ``find_interactions`` gives, one row a pair, with p adjusted over pairs."""
     labels, rows = data.labels(), len(pairs)
     build = TableBuilder(labels, rows)
     build.key("objective", [data.objective.name] * rows)

@@ -57,7 +57,7 @@ class Corpus:
 
     @property
     def rare_types(self) -> int:
-        """Number of token types in the text that count as rare, if only in part."""
+        """Number of token types in the text that count as rare, wholly or in part."""
         if self.rarity is None or not isinstance(self.batches, Batches):
             return 0
         return int((self.rarity.rare[self.batches.source.store.counts > 0] > 0).sum())

@@ -102,7 +102,8 @@ class LabelledExamples:
 def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tuple[Iterator[Document], bool]:
     """Check targets, which are labels that a decoder reads; return the documents, and whether there are any.
 
-    If the first document has a target, all must. Without targets, a decoder reads the texts themselves.
+    A target is refused if the first document has none, or if no decoder could read it. Without targets, a
+    decoder reads the texts themselves.
     """
     rest = iter(documents)
     first = list(islice(rest, 1))

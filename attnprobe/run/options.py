@@ -21,7 +21,7 @@ MOST_PARTS = 1_000_000
 
 
 def parse_until(given: "str | float | Mapping[str, float]") -> dict[str, float]:
-    """Parse --until: a width for each named column, or one for all under the empty name.
+    """Parse --until, or refuse it: a width for each named column, or one for all under the empty name.
 
     >>> parse_until("0.05"), parse_until("entropy=0.1,previous=.02")
     ({'': 0.05}, {'entropy': 0.1, 'previous': 0.02})
@@ -43,7 +43,7 @@ def parse_until(given: "str | float | Mapping[str, float]") -> dict[str, float]:
 
 
 def parse_part(given: str) -> tuple[int, int]:
-    """Parse --part: the number of the part, from 1 on, and the number of parts.
+    """Parse --part, or refuse it: the number of the part, from 1 on, and the number of parts.
 
     >>> parse_part("3/100")
     (3, 100)

@@ -81,7 +81,7 @@ def list_run(
 
 
 def parse_revisions(revisions: str | Sequence[str] | None, revision: str | None = None) -> list[str] | None:
-    """Read the revisions that a user gives, as names or as ``step1000,step2000``."""
+    """Read revisions, listed or as ``step1000,step2000``, or refuse them beside ``revision``."""
     if revisions is not None and revision is not None:
         raise UsageError("--revision is one of --revisions; leave it out.")
     return split_names(revisions)

@@ -129,7 +129,7 @@ class Call:
 
 
 def parse_layers(given: str | int | Iterable[int] | None) -> tuple[int, ...] | None:
-    """Read which layers are wanted, counted from 0; None for all of them.
+    """Read which layers are wanted, from 0, sorted, or refuse them; None for all of them.
 
     >>> parse_layers("0, 3-5"), parse_layers([2, 1]), parse_layers(7), parse_layers(None)
     ((0, 3, 4, 5), (1, 2), (7,), None)

@@ -123,7 +123,7 @@ def open_gold(texts: Any, kind: str, options: Mapping[str, Any]) -> OpenSource:
 
 
 def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> OpenSource:
-    """Open pairs of a clean and a corrupted text: a file, a hub dataset, dicts, or a table of columns."""
+    """Open pairs of a clean and a corrupted text: a file, a hub dataset, dicts or a table; refuse others."""
     check_standard_input(pairs)
     source = open_texts(pairs, options, other_column=other, contrasts=True)
     if source.kind != "text":
