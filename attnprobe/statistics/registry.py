@@ -126,7 +126,7 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
             if chosen.setdefault(statistic.name, statistic) != statistic:
                 raise UsageError(f"Two statistics are called {statistic.name!r}; give one a name=....")
     if not chosen:
-        raise _refuse_unknown("(empty list)", every)
+        raise _make_unknown_error("(empty list)", every)
     inside = [statistic for statistic in every if chosen.get(statistic.name) == statistic]
     return [*inside, *(statistic for statistic in chosen.values() if statistic not in inside)]
 
@@ -143,19 +143,19 @@ def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Stati
             return meant
         for family in families():
             if family.commands and name in {family.name, *family.commands}:
-                raise _refuse_elsewhere(name, family)
+                raise _make_elsewhere_error(name, family)
         try:
             statistic = find_statistic(name)
         except KeyError:
-            raise _refuse_unknown(name, every) from None
+            raise _make_unknown_error(name, every) from None
     if not isinstance(statistic, Statistic):
         raise UsageError(
             f"statistics must be names, or functions decorated with attnprobe.statistic, not {name!r}."
         )
     if statistic.family.commands:
-        raise _refuse_elsewhere(statistic.name, statistic.family)
+        raise _make_elsewhere_error(statistic.name, statistic.family)
     if statistic.control:
-        raise _refuse_unknown(statistic.name, every)
+        raise _make_unknown_error(statistic.name, every)
     if statistic.rows != "head":
         raise UsageError(f"The statistic {statistic.name!r} is not one number a head; see `distance`.")
     if all_statistics().get(statistic.name, statistic) != statistic:
@@ -163,12 +163,12 @@ def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Stati
     return [statistic]
 
 
-def _refuse_elsewhere(name: str, family: Family) -> AttnprobeError:
+def _make_elsewhere_error(name: str, family: Family) -> AttnprobeError:
     commands = join_names([f"attnprobe {command}" for command in family.commands])
     return AttnprobeError(f"The census has no {name!r}; it is measured by {commands}.")
 
 
-def _refuse_unknown(name: str, every: Sequence[Statistic]) -> AttnprobeError:
+def _make_unknown_error(name: str, every: Sequence[Statistic]) -> AttnprobeError:
     families = list(dict.fromkeys(statistic.family.name for statistic in every))
     others = sorted(entry_points(group=GROUP).names)
     known = {*families, *others, *(statistic.name for statistic in every)}

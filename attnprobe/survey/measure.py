@@ -61,7 +61,7 @@ class Evaluator:
     halving: Halving = field(default_factory=Halving)
 
     def evaluate(self, part: Batch) -> Values:
-        """Run a batch that fits the memory, and give each statistic of each of its sequences."""
+        """Run a batch that fits the memory: each statistic of each sequence, less that of its baseline."""
         values: Values = {}
         batches = [part]
         if part.baseline is not None and any(one.beyond_baseline for one in self.statistics):

@@ -139,7 +139,7 @@ class TableRun:
 
     @property
     def labels(self) -> Labels:
-        """What is on record, with the sums by which tables add up."""
+        """The labels of the table: names, notes, and its record, with the sums by which tables add up."""
         request, of = self.request, self.architecture
         record = {**self.record, **request.facts}
         others = record.get("other_corpora", {})

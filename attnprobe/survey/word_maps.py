@@ -128,7 +128,7 @@ class WordScorer:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
         if self._questions is None:
             questions = self._questions = self._statistic.function(layout)
-            self._find_words(questions)
+            self._set_words(questions)
         if layer != self._layer:
             self._close_layer()
             self._layer = layer
@@ -162,7 +162,7 @@ class WordScorer:
         )
         return AskedCorpus((batch,))
 
-    def _find_words(self, questions: Questions) -> None:
+    def _set_words(self, questions: Questions) -> None:
         """Set the spans of all words that questions are about, and who is asked, present and right."""
         rows, row = questions.rows, questions.row
         of_span = np.full(len(rows.spans), -1)

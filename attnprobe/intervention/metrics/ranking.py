@@ -29,7 +29,7 @@ def find_ranks(scores: NDArray[np.float32], row: Ints, column: Ints) -> Ints:
 
 
 def ndcg(ranks: Ints, row: Ints, grades: Floats, queries: int) -> Floats:
-    """Compute nDCG of the first 10 passages of each query, (query,).
+    """Compute nDCG of the first 10 passages of each query, (query,), from its relevant ones, (pair,).
 
         DCG = sum over relevant passages of rank r <= 10 of  grade / log2(r + 1),    nDCG = DCG / best DCG
 
