@@ -88,7 +88,7 @@ class Layout:
 
     @cached_property
     def uniform_distance(self) -> Tensor:
-        """Mean distance (batch, query) to all keys in sight that count; in an image, NaN for no patches."""
+        """Mean distance (batch, query) to all keys in sight that count; of an image, NaN off patches."""
         if self.grid is not None:
             patches = (self.keys.kept & ~self.distances[self.grid.first].isnan()).float()
             return (patches @ self.distances.nan_to_num() / patches.sum(1, keepdim=True)).where(

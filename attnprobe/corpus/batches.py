@@ -99,6 +99,7 @@ class Batches(BatchReader):
         return Batch(inputs, self.source.features(ids), members, self, annotations=annotations)
 
     def read(self, members: Ints) -> Batch:
+        """Read sequences as one batch, with their baseline of corrupted or fresh tokens, if there is one."""
         batch = super().read(members)
         if self.corrupted is not None:
             ids = self.corrupted.ids(members)

@@ -28,7 +28,7 @@ class Alignment:
 
     def tokens(self, span: Span) -> TokenSpan | None:
         """Find the tokens of a span; None where there are none, or truncation cut one off."""
-        remaining = self._find_remaining(span)
+        remaining = self._find_uncut(span)
         before = remaining if self._whole is None or remaining is None else self._whole.tokens(span)
         if remaining is None or before is None:
             return None
@@ -43,9 +43,9 @@ class Alignment:
 
     def has_tokens(self, span: Span) -> bool:
         """Tell whether a span has tokens, or had some before truncation."""
-        return (self._whole or self)._find_remaining(span) is not None
+        return (self._whole or self)._find_uncut(span) is not None
 
-    def _find_remaining(self, span: Span) -> TokenSpan | None:
+    def _find_uncut(self, span: Span) -> TokenSpan | None:
         known = self._tokens.get(span.where, [])
         first = bisect_right(known, span.start, key=itemgetter(2))
         last = bisect_left(known, span.stop, key=itemgetter(1))

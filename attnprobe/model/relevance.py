@@ -54,8 +54,8 @@ class Relevance(TorchFunctionMode):
 
 class _Ruled(Function):
     @staticmethod
-    def forward(ctx: Any, given: Tensor, work: Callable[[Tensor], tuple[Tensor, Back]]) -> Tensor:
-        value, ctx.back = work(given)
+    def forward(ctx: Any, given: Tensor, compute: Callable[[Tensor], tuple[Tensor, Back]]) -> Tensor:
+        value, ctx.back = compute(given)
         return value
 
     @staticmethod
@@ -114,7 +114,7 @@ def _elementwise(func: Called, *args: Any, **kwargs: Any) -> Tensor:
     options = {**kwargs, "inplace": False} if "inplace" in kwargs else kwargs
     given, *others = args or (options.pop("input"),)
 
-    def work(given: Tensor) -> tuple[Tensor, Back]:
+    def compute(given: Tensor) -> tuple[Tensor, Back]:
         value = func(given, *others, **options)
         slope = value / given
         if not given.all():
@@ -122,7 +122,7 @@ def _elementwise(func: Called, *args: Any, **kwargs: Any) -> Tensor:
             slope = torch.where(given == 0, func(near, *others, **options) / near, slope)
         return value, lambda gradient: gradient * slope
 
-    return _Ruled.apply(given, work) if given.requires_grad else func(given, *others, **options)
+    return _Ruled.apply(given, compute) if given.requires_grad else func(given, *others, **options)
 
 
 def _gated_linear(_: Called, given: Tensor, dim: int = -1) -> Tensor:
@@ -135,7 +135,7 @@ def _layer_norm(
 ) -> Tensor:
     """Compute a layer norm; relevance flows as if its scale were constant."""
 
-    def work(given: Tensor) -> tuple[Tensor, Back]:
+    def compute(given: Tensor) -> tuple[Tensor, Back]:
         value, _, scale = torch.native_layer_norm(given, shape, weight, bias, eps)
         axes = tuple(range(-len(shape), 0))
 
@@ -145,7 +145,7 @@ def _layer_norm(
 
         return value, back
 
-    return _Ruled.apply(given, work)
+    return _Ruled.apply(given, compute)
 
 
 def _rms_norm(
@@ -153,7 +153,7 @@ def _rms_norm(
 ) -> Tensor:
     """Compute an RMS norm; relevance flows as if its scale were constant."""
 
-    def work(given: Tensor) -> tuple[Tensor, Back]:
+    def compute(given: Tensor) -> tuple[Tensor, Back]:
         axes = tuple(range(-len(shape), 0))
         precise = given.to(torch.promote_types(given.dtype, torch.float32))
         least = torch.finfo(given.dtype).eps if eps is None else eps
@@ -161,7 +161,7 @@ def _rms_norm(
         factor = scale if weight is None else scale * weight
         return func(given, shape, weight, eps), lambda gradient: (gradient * factor).to(gradient)
 
-    return _Ruled.apply(given, work)
+    return _Ruled.apply(given, compute)
 
 
 def _group_norm(

@@ -74,6 +74,7 @@ def _zero_heads(body: nn.Module, layer: Projections, stays: NDArray[np.bool_]) -
 
 
 def _shrink_layer(body: nn.Module, layer: Projections, stays: NDArray[np.bool_]) -> None:
+    """Remove the other heads from projections, in place; if no head ``stays``, the first does, zeroed."""
     if not stays.any():
         _zero_heads(body, layer, stays)
         stays = np.arange(layer.heads) == 0

@@ -153,7 +153,7 @@ def cluster_heads(distances: Distances, number: int | None = None) -> Clusters:
     """Join heads by average linkage (UPGMA, Sokal and Michener 1958), and cut the tree.
 
     Two groups join at the mean distance of their pairs. The tree is cut at 0.7 of the height of its last
-    join, or so that it falls into ``number`` parts. A part of a single head is not a cluster.
+    join, or so that it falls into ``number`` parts, or fewer if joins tie. A single head is not a cluster.
 
     Raises AttnprobeError when there are fewer heads than ``number``.
     """

@@ -109,7 +109,7 @@ _NEEDS = (*OBSERVABLE, "contributions", UNEMBEDDING)
 
 
 def add_mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None:
-    """Append the mean of cells (layer, head), its error if there is one, and if ``own_count`` its number."""
+    """Append the mean of cells (layer, head), any error, and with ``own_count`` the number of sequences."""
     name, unit, headline, title = statistic.name, statistic.unit, statistic.headline, statistic.title
     if isinstance(sums, Constant):
         build.add(Column(name, unit, headline=headline, title=title), sums.average.ravel())

@@ -117,8 +117,9 @@ def write_column(
 ) -> list[str]:
     """Write the plain cells of a column, all numbers with the same decimals.
 
-    ``precision`` is a number of significant digits, instead of common decimals. With ``plus_minus`` between
-    them, errors are written behind their numbers; without it, errors only decide about decimals.
+    ``precision`` is a number of significant digits, instead of common decimals; a ``probability`` has three.
+    With ``plus_minus`` between them, errors are written behind their numbers; without it, errors only decide
+    about decimals.
     """
     chosen, whole = choose_format(values, errors), not any(isinstance(value, float) for value in values)
 

@@ -62,7 +62,7 @@ class Side:
 
     @classmethod
     def of_patches(cls, length: int, grid: "Grid | None", special: NDArray[np.bool_]) -> "Side":
-        """Label the patches of an image by row and column, or stretches of sound by their number."""
+        """Make the side of an image, its patches labelled by row and column, or of sound, by number."""
         named = [str(place) if grid is None else f"[token {place}]" for place in range(length)]
         if grid is not None:
             named[grid.first : grid.first + len(grid)] = _name_patches(grid)

@@ -123,7 +123,7 @@ def trace_pass(
     layers: dict[int, dict[str, Tensor]] = defaultdict(dict)
     batch = len(next(iter(inputs.values())))
 
-    def add(piece: Piece) -> None:
+    def keep_piece(piece: Piece) -> None:
         members = slice(piece.sequence, piece.sequence + len(piece.probabilities))
         if members.stop > batch:
             raise UnsupportedModelError(checkpoint.model_type, "it attends to other than its sequences")
@@ -141,7 +141,7 @@ def trace_pass(
     body = checkpoint.body
     try:
         with (
-            capture_attention(body, add, way, observe) as capture,
+            capture_attention(body, keep_piece, way, observe) as capture,
             record_calls(body, watched, capture.counter) as calls,
         ):
             hidden = checkpoint.forward(inputs)

@@ -55,6 +55,7 @@ class _BlockReader(Reader):
         self.counter, self._observer, self._observe = counter, observer, observe
 
     def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
+        """Compute attention, and show each block; refuses learned sinks that are not passed to it."""
         sinks = options.get(SINKS)
         if sinks is None and getattr(module, "sinks", None) is not None:
             raise AttentionSinkError(type(module).__name__)

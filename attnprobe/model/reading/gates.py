@@ -97,6 +97,7 @@ class Gates(local, Reader):
         return gated if replacement is None else gated + replacement.to(output) * (1 - gate)
 
     def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
+        """Compute attention, or take its replayed output, and gate it."""
         output = self.replayed.get(layer)
         if output is None:
             output = attend_at_once(module, *given, **options)

@@ -79,7 +79,7 @@ class Lines(Figure):
     ) -> Any:
         """Draw the panels of one measure: bands or bars, lines, dots, and names at the ends."""
         panels, across, width, height = layout
-        data = [record for record in self._read(table, column) if record["panel"] in panels]
+        data = [record for record in self._read_records(table, column) if record["panel"] in panels]
         if self.leading:
             _spread_names(data, (request.theme.small(2) + 1) / height)
         theme, title = request.theme, clean(column.unit) or None
@@ -121,7 +121,7 @@ class Lines(Figure):
         heading = wrap_words(name_measure(column), max(90, width), theme.size)
         return amend(chart, title=alt.TitleParams(heading))
 
-    def _read(self, table: HeadTable, column: Column) -> list[Record]:
+    def _read_records(self, table: HeadTable, column: Column) -> list[Record]:
         low, high = read_intervals(table, column.name)
         series, hue, x = self.series(table), self.hue(table), read_cells(table, self.x)
         values = read_numbers(table, column.name)

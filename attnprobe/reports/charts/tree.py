@@ -64,7 +64,7 @@ def _draw_part(clusters: Clusters, parts: int, request: DrawingRequest) -> Any:
     charts = [
         amend(_draw_tree(clusters, theme), width=tree),
         amend(_draw_layer_strip(clusters, theme, below), width=_STRIP),
-        amend(alt.layer(_draw_cells(clusters, names, side, below), _draw_squares(clusters)), width=side),
+        amend(alt.layer(_draw_matrix(clusters, names, side, below), _draw_clusters(clusters)), width=side),
     ]
     if side / len(heads) >= 8:
         words = make_chart([{"label": word} for word in number_words(names)]).mark_point(opacity=0)
@@ -85,7 +85,7 @@ def _place(heads: int, **channels: Any) -> dict[str, Any]:
     return places
 
 
-def _draw_cells(clusters: Clusters, names: Sequence[str], side: float, below: dict[str, Any]) -> Any:
+def _draw_matrix(clusters: Clusters, names: Sequence[str], side: float, below: dict[str, Any]) -> Any:
     matrix = clusters.distances.matrix[np.ix_(clusters.leaves, clusters.leaves)]
     scale = fit_scale([(matrix.ravel().tolist(), [None] * matrix.size)], effect=False)
     title = wrap_words(clean(clusters.distances.name), 220 if below else 110, 11)
@@ -146,7 +146,7 @@ def _draw_tree(clusters: Clusters, theme: Theme) -> Any:
     return alt.layer(lines.encode(x=x, **places, detail="link:N", order="step:Q"), cut.encode(x=x))
 
 
-def _draw_squares(clusters: Clusters) -> Any:
+def _draw_clusters(clusters: Clusters) -> Any:
     numbers = [clusters.numbers[leaf] for leaf in clusters.leaves]
     ends = [(numbers.index(number), numbers.index(number) + size) for number, size in clusters.sizes.items()]
     data = [{"x": low, "x2": high, "y": low, "y2": high} for low, high in ends]

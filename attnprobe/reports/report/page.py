@@ -84,7 +84,7 @@ class PageSection(NamedTuple):
 
 
 def write_page(contents: Contents) -> str:
-    """Write the page; see ``report.js`` for what it does."""
+    """Write a report as the text of an html page; see ``report.js`` for what the page does."""
     every, command = contents.every, contents.command
     heads = summary.collect_heads(every)
     important = summary.collect_measures(heads, contents.of("importance"))
@@ -199,7 +199,7 @@ def draw_tables(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Markup]:
     drawn = []
     for table in tables.values():
         with suppress(AttnprobeError):  # its numbers make no picture
-            drawn.append(_draw(table, heads, "map" if "map" in list_kinds(table) else None, _WIDTH))
+            drawn.append(_draw_svg(table, heads, "map" if "map" in list_kinds(table) else None, _WIDTH))
     return drawn
 
 
@@ -213,7 +213,7 @@ def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
         if other is not profile and beside and not beside & joined.data.keys():
             with suppress(AttnprobeError):  # it is about other heads
                 joined = join_beside_profile([joined, other])
-    return _draw(joined, heads, "atlas", _WIDEST) if "atlas" in list_kinds(joined) else None
+    return _draw_svg(joined, heads, "atlas", _WIDEST) if "atlas" in list_kinds(joined) else None
 
 
 def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:
@@ -225,7 +225,7 @@ def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:
             yield name_measure(column), clean(finding)
 
 
-def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Markup:
+def _draw_svg(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Markup:
     picture = draw_picture([table], kind, theme=_THEME, width=width)
     root = ElementTree.fromstring(picture.render("svg"))
     has_roles = {"layer", "head", "role"} <= table.data.keys()

@@ -135,7 +135,7 @@ def count_noun(number: int, noun: str) -> str:
 
 
 def collect_notes(contents: Contents) -> dict[str, list[str]]:
-    """Collect the notes of each table; one that several tables have, once."""
+    """Collect the notes of each table, by its name; a note of several tables is under the first alone."""
     known: set[str] = set()
     notes = {}
     for name, table in contents.every.items():

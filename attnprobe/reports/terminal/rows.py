@@ -139,7 +139,7 @@ def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, sc
 
 
 def print_groups(table: HeadTable, screen: Screen) -> set[str]:
-    """Print the rows in which groups differ most, for each measure; returns the columns that are shown."""
+    """Print rows in which groups differ most, of 3 measures or all if full; returns the columns shown."""
     columns = list_tested_measures(table)[: None if screen.full else 3]
     for column in columns:
         every = list_group_tests(table, column.name)

@@ -97,14 +97,14 @@ def make_visible(text: str) -> str:
     """
     blank = bool(text) and not text.strip()
 
-    def draw(character: str) -> str:
+    def replace_character(character: str) -> str:
         if character in "\n\r\t" or (blank and character in _BLANKS):
             return _BLANKS[character]
         if not blank and (character in "\u200c\u200d" or unicodedata.category(character) not in _HIDDEN):
             return character
         return f"\u27e8{ord(character):04X}\u27e9"
 
-    return "".join(map(draw, text)) or "\u2205"
+    return "".join(map(replace_character, text)) or "\u2205"
 
 
 def encode_image(pixels: NDArray[np.uint8]) -> str:
@@ -203,7 +203,7 @@ def explain_hits(maps: Maps) -> str:
 
 
 def pack_alignment(maps: Maps, *, several: bool) -> dict[str, Any] | None:
-    """Pack the gold links of a kind of attention for a page: their tokens, and which ones each head hits."""
+    """Pack the gold links of a kind of attention for a page, with what each head hits; None without any."""
     if maps.alignment is None:
         return None
     findings = [[""] * maps.kept.shape[1] for _ in maps.layers]

@@ -101,7 +101,7 @@ class View(Saveable):
 def write_page(
     sequence: SequenceAttention, start: Start, notes: Sequence[HeadTable] = (), still: str = ""
 ) -> str:
-    """Write the page; see ``view.js`` for what it does. Without scripts, it shows the graphic ``still``."""
+    """Write an html page, which ``view.js`` brings to life; without scripts, it shows the svg ``still``."""
     kinds = [maps.kind.value for maps in sequence.maps]
     several, kind = len(kinds) > 1, kinds.index(start.kind)
     sides = [side for maps in sequence.maps for side in (maps.queries, maps.keys)]
