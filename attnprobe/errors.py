@@ -61,7 +61,7 @@ class AttnprobeWarning(UserWarning):
 
 
 def first_line(error: BaseException) -> str:
-    """Give the first line of somebody else's error, without its full stop, so that it says something."""
+    """Give the first line of an error without its full stop; a lone word has the error's type before it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

@@ -22,7 +22,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
     with contextlib.ExitStack() as cleanup, contextlib.ExitStack() as undo:
         staged: dict[Path, Path] = {}
         for path, content in contents.items():
-            with _explained(path):
+            with _explain_failure(path):
                 target = path.resolve()
                 staged[target] = temporary = name_unfinished(target)
                 cleanup.callback(_remove, temporary)
@@ -30,7 +30,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
                 if target.exists():  # what was private stays private
                     temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         for target, temporary in staged.items():
-            with _explained(target):
+            with _explain_failure(target):
                 existed = target.exists()
                 temporary.replace(target)
             if not existed:
@@ -44,7 +44,7 @@ def name_unfinished(target: Path) -> Path:
 
 
 def lock(path: Path) -> int | None:
-    """Lock a file or a folder until the descriptor is closed; None where somebody else holds it."""
+    """Lock a file or a folder until the descriptor is closed; None if it is held, or always on Windows."""
     try:
         import fcntl
     except ImportError:  # this system lets nobody remove what is open
@@ -103,7 +103,7 @@ def _remove(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _explain_failure(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

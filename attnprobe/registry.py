@@ -66,7 +66,7 @@ class Option:
     type: Any = None
 
     def declare(self, keyword: str, kind: Any, *, python: bool, default: Any = None) -> "Option":
-        """Fill in the name, flags and types of the parameter that the option stands at."""
+        """Copy with the name, flags and types of the parameter that the option stands at."""
         default = self.default if default is None else default
         if kind is bool:
             default = bool(default)
@@ -147,7 +147,7 @@ class Command:
         return "\n".join([_EXAMPLES.sub("", self.help).strip(), "\nArgs:", *arguments, f"\n{more}"])
 
     def complete(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Refuse unknown keywords and what they can't be, and add the defaults of unpacked ones."""
+        """Add the defaults of unpacked keywords, or refuse unknown ones and values that they can't have."""
         for name, value in given.items():
             if name not in self.keywords:
                 raise UsageError(f"{self.name}() has no keyword {name!r}.")

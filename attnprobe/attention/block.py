@@ -37,8 +37,8 @@ class NotObservedError(AttributeError):
     """A statistic reads what it did not say that it needs."""
 
 
-def _read_observed(name: str) -> Any:
-    """Read what ``Observed`` calls by that name, or say how to ask for it."""
+def _make_property(name: str) -> Any:
+    """Make the property that reads a field of ``observed``; it raises NotObservedError where that is None."""
 
     def read(block: "AttentionBlock") -> Tensor:
         values = getattr(block.observed, name)
@@ -85,12 +85,12 @@ class AttentionBlock:
         """The positions of its queries in their sequences."""
         return slice(self.offset, self.offset + self.probabilities.shape[2])
 
-    scores = _read_observed("scores")
-    values = _read_observed("values")
-    outputs = _read_observed("outputs")
-    queries = _read_observed("queries")
-    keys = _read_observed("keys")
-    projection = _read_observed("projection")
+    scores = _make_property("scores")
+    values = _make_property("values")
+    outputs = _make_property("outputs")
+    queries = _make_property("queries")
+    keys = _make_property("keys")
+    projection = _make_property("projection")
 
     @cached_property
     def contributions(self) -> Tensor:
@@ -148,7 +148,7 @@ class AttentionBlock:
         return values
 
     def at_offset(self, offset: int) -> Tensor:
-        """Probability (batch, head, query) of the key ``offset`` places after the query, or in its row.
+        """Probability (batch, head, query) of the key ``offset`` places on; in an image, to the right.
 
         NaN where that key does not exist, is not seen, or does not count.
         """
@@ -169,7 +169,7 @@ class AttentionBlock:
         return values
 
     def restricted(self) -> "AttentionBlock":
-        """Take attention off keys that do not count, and renormalise each row; NaN if no key is left."""
+        """Return the block with 0 for keys that do not count, rows renormalised; NaN if no key is left."""
         keys, observed = self.layout.keys, self.observed
         if keys.all_kept:
             return self

@@ -22,7 +22,7 @@ PARTS = (Kind.ENCODER, Kind.DECODER, Kind.CROSS)
 
 
 def infer_kind(rows: "Tensor", *, targets: int | None = None) -> Kind:
-    """Infer the kind of a map of at least two tokens; a decoder beside an encoder has read ``targets``."""
+    """Infer the kind of maps (batch, head, query, key); with an encoder, a decoder has ``targets`` tokens."""
     queries, keys = rows.shape[2:]
     if queries != keys:
         return Kind.CROSS

@@ -74,7 +74,7 @@ class Layout:
         return self._in_sight(values.cummax(1).values) if self.causal else values.amax(1, keepdim=True)
 
     def hide(self, pairs: Tensor) -> Tensor:
-        """Keep of pairs of tokens, boolean (batch, query, key), those whose query sees the key."""
+        """Return boolean pairs (batch, query, key) with False where the query does not see the key."""
         if not self.causal:
             return pairs
         if self.keys.mixed is None:
@@ -88,7 +88,7 @@ class Layout:
 
     @cached_property
     def uniform_distance(self) -> Tensor:
-        """Mean distance (batch, query) to all keys in sight that count; NaN outside of an image's grid."""
+        """Mean distance (batch, query) to all keys in sight that count; of an image, NaN off patches."""
         if self.grid is not None:
             patches = (self.keys.kept & ~self.distances[self.grid.first].isnan()).float()
             return (patches @ self.distances.nan_to_num() / patches.sum(1, keepdim=True)).where(

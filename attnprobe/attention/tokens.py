@@ -95,12 +95,12 @@ class TokenFeatures:
 
     def rows(self, start: int, stop: int) -> TokenFeatures:
         """Select some sequences of the batch."""
-        return self._change(lambda mark: mark[start:stop])
+        return self._map_tensors(lambda mark: mark[start:stop])
 
     def to(self, device: torch.device | str) -> TokenFeatures:
-        return self._change(lambda mark: mark.to(device))
+        return self._map_tensors(lambda mark: mark.to(device))
 
-    def _change(self, change: Callable[[Tensor], Tensor]) -> TokenFeatures:
+    def _map_tensors(self, change: Callable[[Tensor], Tensor]) -> TokenFeatures:
         *marks, mixed = (getattr(self, one.name) for one in fields(self))
         if mixed is not None:
             mixed = Modalities(change(mixed.image), change(mixed.asking), change(mixed.sees))

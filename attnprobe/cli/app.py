@@ -72,7 +72,7 @@ def _normalise(word: str) -> str:
 
 
 def _annotate(option: Option, everything: bool) -> Any:
-    """Annotate an option for Typer; all are shown, or the usual ones."""
+    """Make the Typer annotation of an option; help hides unusual options unless ``everything`` is true."""
     metavar = option.metavar
     if metavar is None:  # one short word, so that the column of help stays wide
         types = get_args(option.line) or (option.line,)
@@ -105,7 +105,7 @@ def _root(
 
 def run(words: Sequence[str]) -> int:
     """Run one command line and return its exit code; errors become one sentence on standard error."""
-    stopping.begin(words)
+    stopping.reset(words)
     code: Any
     try:
         with forward_warnings(_print_warning):
@@ -132,7 +132,7 @@ def _print_warning(sentence: str) -> None:
 
 
 def _complain(error: Exception, words: Sequence[str]) -> int:
-    """Say in one sentence what went wrong, and give the exit code."""
+    """Print an error as one sentence on standard error; return the exit code. A closed pipe is no error."""
     if isinstance(error, BrokenPipeError):
         discard_the_rest()
         return 0

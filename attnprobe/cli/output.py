@@ -32,7 +32,7 @@ _PAGES = {"view": ("html", "svg", "png", "pdf"), "report": ("html",), "plot": ("
 
 
 def run_command(command: Command, **given: Any) -> None:
-    """Refuse a bad destination, call the function of a command, and put what it makes where it goes."""
+    """Refuse a bad destination, call the function of a command, and write or show what it returns."""
     path, format = _choose_destination(command, given)
     # Threads that spin while they wait for one another stall each other on a busy machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -82,7 +82,7 @@ class _StoppableProgress(streams.TerminalProgress):
 
 
 def _choose_destination(command: Command, given: Given) -> tuple[Path | None, str]:
-    """Choose a file, None for standard output or a browser, and its format; or refuse it."""
+    """Choose a file, None for standard output or a browser, and its format; or refuse the options."""
     output = None if str(given["output"]) == _STREAM else given["output"]
     if output is not None:
         reads = list_inputs(command, given)
@@ -117,7 +117,7 @@ def _choose_destination(command: Command, given: Given) -> tuple[Path | None, st
 
 
 def list_inputs(command: Command, given: Given) -> list[str]:
-    """List what is read, as the options name it."""
+    """List the model and the files that a command reads, with descriptions of tables; - is standard input."""
     names: list[str] = []
     for name, option in command.on_line.items():
         value, reads = given.get(name), option.reads
@@ -147,7 +147,7 @@ def _is_browser_there() -> bool:
 
 
 def _emit(table: "HeadTable", format: str, given: Given) -> None:
-    """Write the table where the options say; a terminal shows what stands below it too.
+    """Write the columns and rows chosen where the options say; a terminal shows the table ``below`` it too.
 
     Raises AttnprobeError when the file can't be written, and the table is then on standard output; or when a
     column that is to be written is not there, and then all are written.
@@ -205,7 +205,7 @@ def _print_written(path: Path, given: Given) -> None:
 
 
 def _emit_page(page: Any, path: Path | None, format: str, given: Given) -> None:
-    """Write a page or a picture into its file or a pipe, or show it; a report leaves its tables at least."""
+    """Write a page or a picture to a file or a pipe, or show it; a report that fails leaves its tables."""
     try:
         if path is not None:
             _print_written(page.save(path, overwrite=given["overwrite"]), given)
@@ -234,7 +234,7 @@ def _open_browser(page: bytes) -> Path:
 
 
 def _keep_tables(why: str, tables: "Mapping[str, HeadTable]", folder: Path | None) -> AttnprobeError:
-    """Keep the tables of a report that failed, and say where they are."""
+    """Save the tables of a failed report unless ``folder`` has them; return the error, which says where."""
     text = why.rstrip(".")
     kept = folder is not None and all((folder / f"{name}.csv").is_file() for name in tables)
     if not kept and Ranks.detect().first:

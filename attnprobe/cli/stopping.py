@@ -37,14 +37,14 @@ class Stopping:
         self.cleans_up = False
 
     def listen(self, words: Sequence[str]) -> None:
-        """Listen to signals until the process ends; ``words`` are those of the command line."""
-        self.begin(words)
+        """Install the handlers of signals for the rest of the process; ``words`` are the command line."""
+        self.reset(words)
         for number in _SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:  # as of a job in the background
-                signal.signal(number, self._handle)
+                signal.signal(number, self._handle_signal)
         sys.unraisablehook = self._ignore_interrupt
 
-    def begin(self, words: Sequence[str]) -> None:
+    def reset(self, words: Sequence[str]) -> None:
         self.words, self.received, self.cleans_up = words, None, False
         options = {word.partition("=")[0] for word in words}
         kept = bool({"--resume", "--save-tables"} & options)
@@ -52,7 +52,7 @@ class Stopping:
 
     @contextlib.contextmanager
     def working(self, *, cleans_up: bool = False) -> Iterator[None]:
-        """Run a command; once ``cleans_up`` is set, a signal lets it put its files away."""
+        """Enclose a command: with ``cleans_up`` set, a signal interrupts it rather than end the process."""
         self.cleans_up = cleans_up
         try:
             yield
@@ -74,7 +74,7 @@ class Stopping:
         return ENDED + (self.received or signal.SIGINT)
 
     def leave(self, code: Any) -> None:
-        """Leave at once: while Python takes itself apart, a signal would end it with no exit code of ours."""
+        """End the process once all is flushed, without Python's shutdown; ``code`` is 0 if no number."""
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -91,7 +91,7 @@ class Stopping:
         if self.received is None or not issubclass(what.exc_type, KeyboardInterrupt):
             sys.__unraisablehook__(what)
 
-    def _handle(self, number: int, _: Any) -> None:
+    def _handle_signal(self, number: int, _: Any) -> None:
         self.received = self.received or number
         if self.cleans_up:
             raise KeyboardInterrupt

@@ -172,7 +172,7 @@ class Sections:
         return replace(self.call, progress=self.progress).load_checkpoint(modality=kind)
 
     def measure_together(self, sections: Sequence[str]) -> dict[str, HeadTable]:
-        """Measure sections in one pass over the texts."""
+        """Measure sections in one pass over the texts; return their tables by name."""
         from attnprobe.statistics.distance import BY_PAIR
         from attnprobe.statistics.registry import choose, select_statistics
         from attnprobe.statistics.tabulation import HEADS
@@ -181,7 +181,7 @@ class Sections:
         call, source = self.call, read_first(self._open())
         checkpoint = self._load(source.kind)
 
-        def request(name: str) -> "TableRequest":
+        def make_request(name: str) -> "TableRequest":
             if name == "roles":
                 sources = open_sources(self.texts, self.roles)
                 return request_roles(checkpoint, {**sources, "texts": source}, call, self.roles)
@@ -197,11 +197,12 @@ class Sections:
         names = list_tables(sections)
         workers = self.options["workers"]
         results = survey_corpora(
-            checkpoint, [request(name) for name in names], workers=workers, progress=self.progress
+            checkpoint, [make_request(name) for name in names], workers=workers, progress=self.progress
         )
         return {name: result.table for name, result in zip(names, results, strict=True)}
 
     def measure(self, section: str, done: Mapping[str, Any]) -> dict[str, HeadTable]:
+        """Measure a section by its command; return its tables by name, but for its main one if ``done``."""
         function, left_out = _MEASURED[section]
         taken = function.command.keywords.keys() - left_out
         options = {name: value for name, value in self.options.items() if name in taken}
@@ -269,6 +270,7 @@ class TableFolder:
         return tables
 
     def save(self, name: str, table: HeadTable) -> None:
+        """Save a table and the hash of what it answers, in the first process alone."""
         if self.path is None or not Ranks.detect().first:
             return
         path = self.path / f"{name}.csv"

@@ -88,7 +88,7 @@ class HeadCallback(StepCallback):
         return stack_steps(self._steps, record)
 
     def begin(self, step: int) -> bool:
-        """Take up the steps of the table that is there, up to the one that a run resumes at."""
+        """Read the table's steps up to this one, where a run resumes; tell whether this one is in it."""
         self._steps = []
         path = None if self._output is None else self._output.path
         if step and path is not None and path.is_file():

@@ -198,7 +198,7 @@ def compare(
 def _name_pair(
     models: Any, revisions: str | Sequence[str] | None, revision: str | None
 ) -> Sequence[tuple[Any, str | None]]:
-    """List two checkpoints, each with its revision."""
+    """List two checkpoints, each with its revision, or refuse more or fewer."""
     from attnprobe.session.checkpoints import pair_revisions, parse_revisions
 
     listed = [models] if isinstance(models, str | Path) or not isinstance(models, Sequence) else list(models)
@@ -347,7 +347,7 @@ def dynamics(
 
 
 def _find_measure(name: str) -> tuple[str, dict[str, Any]]:
-    """Find which of ``MEASURES`` has a measure, a column or a family, and its keywords."""
+    """Find which of ``MEASURES`` measures a column or family, and with what keywords, or refuse it."""
     if name in MEASURES:
         return name, {}
     if name == "everything":

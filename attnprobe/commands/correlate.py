@@ -145,6 +145,7 @@ def measure_domains(
 
 
 def _read_side(table: Any, name: str, column: str | None) -> "TableSide":
+    """Read a column off a table or its file, or refuse what is no table of heads."""
     from attnprobe.findings.sides import MODEL_IS_MISSING, TableSide
 
     if isinstance(table, str | Path):

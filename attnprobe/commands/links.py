@@ -307,8 +307,8 @@ def _find_links(
 ) -> "HeadTable":
     """Ask heads for the other end of gold links, for the command of that name.
 
-    ``kind`` is that of the links, "trees" or "aer". ``question`` goes on record; ``open_pairs`` opens pairs
-    of texts with alignments in place of ``texts``.
+    ``kind`` is that of the links, "trees" or "aer". ``question`` goes on record, and gets ``folds`` and
+    ``control``; ``open_pairs`` opens pairs of texts with alignments in place of ``texts``.
     """
     of_heads = by == "head" or kind == "trees"
     if options["layers"] is not None and not of_heads:
@@ -368,7 +368,7 @@ def _choose_links(source: "OpenSource", gold: str, question: Mapping[str, Any]) 
 
 
 def _check_pairs(documents: "Iterator[Document]") -> "Iterator[Document]":
-    """Refuse a text that stands alone, as alignments are between two."""
+    """Pass documents on, or refuse a text that stands alone, as alignments are between two."""
     for document in documents:
         if document.pair is None and not isinstance(document.label, str):
             raise DataError(

@@ -171,6 +171,7 @@ def _choose_sections(named: Sequence[str] | None, has_task: bool, other: bool, o
 
 
 def _check_nothing_else(given: Mapping[str, Any]) -> None:
+    """Refuse all options beside --from that are not at their default."""
     names = [
         f"--{name.replace('_', '-')}"
         for name, value in given.items()

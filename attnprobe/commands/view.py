@@ -178,7 +178,7 @@ def view(
 def _read_input(
     text: str | Path, pair: str | None, target: str | None, image: Path | str | None
 ) -> list[Document] | MediaFolder:
-    """Read a text, two of them, a text with an image, or the file of an image or of sound."""
+    """Read a text, two of them, a text with an image, or an image or sound, or refuse what is none."""
     path = Path(text)
     kind = EXTENSIONS.get(path.suffix.lower()) if image is None and "\n" not in str(text) else None
     if kind is not None and os.path.isfile(path):  # noqa: PTH113 - a long text is no path
@@ -199,6 +199,7 @@ def _read_input(
 
 
 def _align(documents: Any, line: str, target: str | None) -> list[Document]:
+    """Annotate the two texts of a document with the links of an alignment, or refuse other input."""
     if not isinstance(documents, list) or documents[0].image is not None:
         raise UsageError("--alignment is between words of text; leave out the image or sound.")
     (document,) = documents
@@ -210,7 +211,7 @@ def _align(documents: Any, line: str, target: str | None) -> list[Document]:
 
 
 def _find_aligned(seen: "SequenceAttention", attention: str | None) -> str:
-    """Name the attention that lies between two texts that are aligned; the one that is asked for, if any."""
+    """Name the attention that lies between two aligned texts; the one asked for, or refuse another."""
     between = [one.kind.value for one in seen.maps if one.alignment is not None]
     if attention is not None and seen.of(attention).alignment is None:
         raise UsageError(

@@ -48,7 +48,7 @@ def read_parallel(source: Path, target: Path) -> Iterator[Document]:
 
 
 def read_joined(path: Path) -> Iterator[Document]:
-    """Read pairs of texts with ``|||`` between them, a pair a line; the second text is the label."""
+    """Read a pair of texts, separated by ``|||``, from each line, or refuse; the second is the label."""
     for number, line in enumerate(read_lines(path), start=1):
         parts = line.split("|||")
         if len(parts) != 2:
@@ -62,11 +62,12 @@ def read_joined(path: Path) -> Iterator[Document]:
 def align_documents(
     documents: Iterable[Document], lines: Iterable[str], name: str, texts: str, *, one_based: bool = False
 ) -> Iterator[Document]:
-    """Annotate pairs of texts with their words and alignments: a line of file ``name`` for each of ``texts``.
+    """Annotate each pair of texts with its words and its line of alignments, or refuse.
 
     Blanks separate words. A line such as ``0-0 1-2 3p3`` holds the links of a pair, each from a word of the
-    first text to one of the second, by number; links with ``p`` or ``?`` are possible, others sure. An empty
-    line is a pair without links. Pairs with a blank text are left out, with their line.
+    first text to one of the second, by number, from 0 or (``one_based``) 1. Links with ``p`` or ``?`` are
+    possible, others sure. An empty line is a pair without links. Pairs with a blank text are left out, with
+    their line. For errors, ``name`` is the file of the lines, and ``texts`` that of the pairs.
 
     References:
         Koehn (2004), Pharaoh; the format is written by fast_align, eflomal and awesome-align.
@@ -85,7 +86,7 @@ def align_documents(
 
 
 def align_document(document: Document, line: str, where: str, *, one_based: bool = False) -> Document | None:
-    """Annotate a pair of texts with its words and links; None where a text is blank."""
+    """Annotate a pair of texts with its words and the links of a line, or refuse; None if a text is blank."""
     side: Where = "target" if document.pair is None else "pair"
     second = str(document.label if document.pair is None else document.pair)
     texts: tuple[tuple[Where, str], ...] = (("text", document.text), (side, second))
@@ -108,7 +109,7 @@ def align_document(document: Document, line: str, where: str, *, one_based: bool
 
 
 def read_as_pairs(documents: Iterable[Document]) -> Iterator[Document]:
-    """Turn labels that are texts into the second text of a pair, as an encoder reads two texts."""
+    """Move a label that is a text to the second text of a pair; other documents pass unchanged."""
 
     def move(span: Span) -> Span:
         return replace(span, where="pair") if span.where == "target" else span

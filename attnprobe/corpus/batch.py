@@ -61,7 +61,7 @@ class TokenisedTexts:
     queries: str | None = None  # the tokens that count as queries: "image", "text", or None for all
 
     def ids(self, members: Ints) -> NDArray[np.int32]:
-        """Read equally long sequences, (batch, position)."""
+        """Read token ids of equally long sequences, (batch, position), shuffled if there is a ``seed``."""
         ids = np.stack([self.store.ids(int(member)) for member in members])
         if self.seed is None:
             return ids
@@ -76,7 +76,7 @@ class TokenisedTexts:
         return (seconds > 0) & (np.arange(length) >= seconds)
 
     def annotations(self, members: Ints) -> tuple[AnnotationsOf, AnnotationsOf]:
-        """Read the annotations of sequences, and those across to an encoder's; none of shuffled tokens."""
+        """Read annotations of sequences and of their cross-attention; both are empty for shuffled tokens."""
         if not self.store.annotated or self.seed is not None:
             return (), ()
         inside, crossed = zip(*(self.store.annotations(int(member)) for member in members), strict=True)
@@ -119,7 +119,7 @@ def find_sight(image: Tensor) -> Tensor:
 def replace_repeated(
     ids: NDArray[np.integer], special: NDArray[np.bool_], ordinary: NDArray[np.int64]
 ) -> NDArray[np.integer]:
-    """Replace each token that occurred before in a sequence by an ``ordinary`` one that does not occur."""
+    """Replace repeated tokens, except ``special`` ones, by random ``ordinary`` ones that do not occur."""
     again = np.ones(len(ids), bool)
     again[np.unique(ids, return_index=True)[1]] = False
     places = np.flatnonzero(again & ~special)
@@ -131,7 +131,7 @@ def replace_repeated(
 def shuffle_tokens(
     ids: NDArray[np.int32], fixed: NDArray[np.bool_], parts: NDArray[np.integer], seed: int
 ) -> NDArray[np.int32]:
-    """Put the tokens of a sequence in a random order, each of the ``parts`` (position,) within itself."""
+    """Shuffle the tokens of a sequence within each of its ``parts`` (position,); ``fixed`` ones stay."""
     random, shuffled = _open_random(f"{seed}|".encode() + ids.tobytes()), ids.copy()
     for part in np.unique(parts):
         places = np.flatnonzero(~fixed & (parts == part))
@@ -193,7 +193,7 @@ class Batch:
         return len(self) * (self.length + (0 if self.targets is None else self.targets.length))
 
     def lay_out(self, kind: Kind | int, queries: int, keys: int) -> Layout:
-        """Lay out which of so many queries attend to which keys in a kind of attention."""
+        """Make the layout of queries and keys for a kind of attention, or a layer with tokens of its own."""
         layout = self.corpus.lay_out(self, keys)
         if isinstance(kind, int):  # a layer whose tokens are not those of the others, and have no places
             return Layout(self.corpus.lay_out(self, queries).queries, layout.keys)
@@ -229,7 +229,7 @@ class BatchReader(ABC):
         """Read sequences that fit into one batch, without targets."""
 
     def read(self, members: Ints) -> Batch:
-        """Read sequences that fit into one batch."""
+        """Read sequences as one batch, with the tokens of a decoder beside an encoder, if there is one."""
         batch = self.gather(members)
         if self.targets is None:
             return batch
@@ -240,7 +240,7 @@ class BatchReader(ABC):
         return replace(known, inputs=inputs, targets=targets)
 
     def add_targets(self, inputs: Mapping[str, Tensor], members: Ints) -> Mapping[str, Tensor]:
-        """Add the tokens that a decoder beside an encoder reads: a text for it, or the encoder's again."""
+        """Copy inputs, adding what a decoder beside an encoder reads, if any: its text, or the encoder's."""
         if self.targets is None:
             return inputs
         ids = torch.from_numpy(self.targets.ids(members)).long()

@@ -26,7 +26,7 @@ def plan_batches(
     cells: int | None = None,
     keys: Sequence[NDArray[np.integer]] = (),
 ) -> list[Ints]:
-    """Group sequences of equal length, and equal ``keys``, into batches of at most ``budget`` tokens.
+    """Group the numbers of sequences of equal length and ``keys`` into batches of at most ``budget`` tokens.
 
     With ``cells``, a batch also has at most that many cells (query, key). The longest come first, so
     that a run that does not fit memory fails at once. One longer than the budget is a batch by itself.
@@ -77,6 +77,7 @@ class Batches(BatchReader):
         self.plan = plan_batches(self.longer, budget, cells, keys)
 
     def shuffle(self, seed: int) -> Self:
+        """Copy the reader, with ordinary tokens shuffled within each text; batches stay as they are."""
         if self._prepare is not None:
             return super().shuffle(seed)
         other = copy(self)
@@ -98,6 +99,7 @@ class Batches(BatchReader):
         return Batch(inputs, self.source.features(ids), members, self, annotations=annotations)
 
     def read(self, members: Ints) -> Batch:
+        """Read sequences as one batch, with their baseline of corrupted or fresh tokens, if there is one."""
         batch = super().read(members)
         if self.corrupted is not None:
             ids = self.corrupted.ids(members)

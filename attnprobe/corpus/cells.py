@@ -66,7 +66,7 @@ def read_text(
 
 
 def read_cell(row: Row, column: str | None, advice: str, kinds: Any = Value) -> Any:
-    """Read a cell of the given types; None where it is missing or blank, or there is no column."""
+    """Read a cell of the given types, or refuse another; None where it is missing or blank."""
     cell = None if column is None else row.cells.get(column)
     if is_missing(cell) or (isinstance(cell, str) and not cell.strip()):
         return None
@@ -83,7 +83,7 @@ def read_words(cell: Any) -> list[str] | None:
 
 
 def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str) -> Tagged | None:
-    """Label words, without the blank ones; None where no word has a label."""
+    """Label the words that are not blank; a number is a place in ``names``. None where none has a label."""
     if tags is None:
         return None
     if not isinstance(tags, list | tuple) or len(words) != len(tags):
@@ -102,7 +102,7 @@ def read_tags(words: Sequence[str], tags: Any, names: Sequence[str], where: str)
 
 
 def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[Value, ...]:
-    """Read a list of labels, named where classes have names and the list is not one of 0 and 1 for each."""
+    """Read a list of labels; numbers become ``names``, unless the list has a 0 or 1 for each name."""
     labels = [int(label) if isinstance(label, bool) else label for label in cell]
     for label in labels:
         if not isinstance(label, Value) or is_missing(label):
@@ -116,7 +116,8 @@ def read_labels(cell: Sequence[Any], names: Sequence[str], where: str) -> tuple[
 def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
     """Read the answers to a question: an object with lists ``text`` and ``answer_start``, as in SQuAD.
 
-    Empty lists mean that the context has no answer; a missing object, that it is not known.
+    Empty lists mean that the context has no answer. None where the object or the context is missing. An
+    answer that is not at its place is refused.
     """
     if cell is None or context is None:
         return None
@@ -138,7 +139,7 @@ def read_answers(context: str | None, cell: Any, where: str) -> Asked | None:
 
 
 def find_class_names(features: Any) -> dict[str, tuple[str, ...]]:
-    """Find the names of classes, by column of lists of numbers, in the features of a dataset or parquet."""
+    """Find the names of classes, by column with lists of classes, in the features of a dataset or parquet."""
 
     def get(feature: Any, name: str) -> Any:
         return feature.get(name) if isinstance(feature, Mapping) else getattr(feature, name, None)

@@ -90,7 +90,7 @@ class Sentence:
         return text, spans
 
     def find_parts_of_speech(self, spans: Mapping[int, Span]) -> dict[Span, str]:
-        """Find UPOS, or else XPOS; of a multi-word token, that of the first word whose head is outside."""
+        """Find UPOS, or else XPOS, by span; for a multi-word token, of its first word with a head outside."""
         outer, inner = dict[Span, str](), dict[Span, str]()
         for token in self.tokens:
             span, part = spans.get(token["id"]), token["upos"]
@@ -101,7 +101,7 @@ class Sentence:
         return inner | outer
 
     def annotate(self) -> Document:
-        """Link each word to its head, labelled by their relation; multi-word tokens are one word."""
+        """Make a document that links each word to its head, by relation; a multi-word token is one word."""
         text, spans = self.place_words()
         links = []
         for token in self.tokens:
@@ -112,7 +112,7 @@ class Sentence:
         return Document(text, annotation=Annotation(words, tuple(links), parts_of_speech=parts))
 
     def tag(self, column: str) -> Document:
-        """Label the words, "de" and "le" rather than "du", with a column, unless all of it is ``_``."""
+        """Label words ("de", "le", not "du") with a column, in a new document; no label if all are ``_``."""
         words = [token for token in self.tokens if isinstance(token["id"], int)]
         tags = tuple(None if token[column] in _BLANK else str(token[column]) for token in words)
         label = None if set(tags) <= {None} else Tagged(tuple(token["form"] for token in words), tags)
@@ -120,7 +120,7 @@ class Sentence:
 
 
 def parse_conllu(lines: Iterable[str], name: str, *, heads: bool = False) -> Iterator[Sentence]:
-    """Parse the sentences of the file ``name``; with ``heads``, those of each have to make a tree."""
+    """Parse the sentences of the file ``name``, or refuse; with ``heads``, heads have to make trees."""
     import conllu
     from conllu.exceptions import ParseException
     from conllu.parser import DEFAULT_FIELDS
@@ -147,7 +147,7 @@ def parse_conllu(lines: Iterable[str], name: str, *, heads: bool = False) -> Ite
 
 
 def _check_tokens(tokens: Iterable[Token], *, heads: bool) -> None:
-    """Refuse numbers out of order and, with ``heads``, heads that make no tree, unless all are missing."""
+    """Refuse missing forms, wrong numbers and, with ``heads``, heads (if any) that make no tree."""
     words, last = 0, 0
     for token in tokens:
         fits = False
@@ -208,7 +208,7 @@ def read_conllu(
 
 
 def read_treebank(lines: Iterable[str], source: Source) -> Iterator[Document]:
-    """Read the sentences of a file that hold a text, as a source wants them."""
+    """Read the sentences of a file: plain, with dependencies or with labels of words, as a source asks."""
     tags = None
     if source.annotated or not source.find_labels:
         source.refuse_columns(source.spec, grouped=True)

@@ -78,9 +78,10 @@ def link_mentions(mentions: Sequence[Mention]) -> list[Link]:
 def read_coreference(
     lines: Iterable[str], name: str | PurePath, group: str | None = None
 ) -> Iterator[Document]:
-    """Read documents with a link for every mention that has an antecedent.
+    """Read the documents of CorefUD or GAP, with a link for every mention that has an antecedent.
 
-    ``name`` is the path of the file, or a name for errors; without an extension, the first line decides.
+    ``name`` is the path of the file, or a name for errors; without an extension, the first line decides. A
+    file without any link is refused.
     """
     first, lines = peek_lines(lines)
     extension, document = strip_packing(PurePath(name)).suffix.lower(), None
@@ -171,7 +172,7 @@ def read_corefud(lines: Iterable[str], name: str, group: str | None = None) -> I
 
 
 def _match_brackets(marks: Iterable[tuple[int, int, str, Sequence[str]]], name: str) -> list[_Bracketed]:
-    """Match the brackets of a document: each closes the last one that was opened by its name.
+    """Find the mentions of a document; each closing bracket ends the last one of its name, or is refused.
 
     ``marks`` are nodes with their lines, brackets, and the fields of these that ``# global.Entity`` declares.
     """
@@ -215,7 +216,7 @@ def _match_brackets(marks: Iterable[tuple[int, int, str, Sequence[str]]], name: 
 
 
 def _read_mention(mention: _Bracketed, nodes: Sequence[_Node]) -> Mention | None:
-    """Find a mention's head: the declared one, or the first word that depends on none inside, or the last."""
+    """Read a mention and its head (declared, or the first word with a head outside); None if that is none."""
     words = {place: nodes[place] for place in mention.places if nodes[place].span is not None}
     if not words:
         return None
@@ -286,7 +287,7 @@ def read_gap(lines: Iterable[str], name: str, group: str | None = None) -> Itera
 
 
 def _find_words(cells: Mapping[str, str], column: str, where: str) -> Span:
-    """Find a pronoun or a name, which has to be at its offset."""
+    """Find the span of a pronoun or a name at its stated offset, or refuse where it is not there."""
     words, offset = cells[column], cells[f"{column}-offset"].strip()
     start = int(offset) if re.fullmatch("[0-9]{1,9}", offset) else -1
     if start < 0 or not words.strip() or not cells["Text"].startswith(words, start):

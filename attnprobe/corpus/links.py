@@ -23,7 +23,8 @@ def filter_links(
 ) -> Iterator[Document]:
     """Keep the links with one of the labels, or all; ``fold`` turns ``nsubj:pass`` into ``nsubj``.
 
-    A source without any link is refused with the reason ``nothing``.
+    No document is left out. A source without any link, for the reason ``nothing``, or without one of the
+    labels is refused at its end.
     """
     seen: set[str] = set()
     for document in documents:
@@ -99,10 +100,10 @@ WORD_COLUMNS: dict[Where, str] = {"text": "words", "pair": "words_pair", "target
 
 
 def read_annotation(cells: Mapping[str, Any], where: str, texts: Mapping[Where, str]) -> Annotation | None:
-    """Read the words and links of a row; None where it has neither.
+    """Read the words and links of a row, or refuse; None where it has neither.
 
-    Words are ``[start, end]``, in Unicode code points from 0. Links are objects of ``LINK_KEYS``; candidates
-    and further answers are in the text of the target.
+    Words are ``[start, end]``, in Unicode code points from 0; a text without any has those of ``find_words``.
+    Links are objects of ``LINK_KEYS``; candidates and further answers are in the text of the target.
     """
     row = {column: cells.get(column) for column in (LINKS, *WORD_COLUMNS.values())}
     if all(cell is None for cell in row.values()):
@@ -151,7 +152,7 @@ def list_texts(text: str, pair: str | None, target: str | None) -> dict[Where, s
 
 
 def _make_plain(cell: Any) -> Any:
-    """Turn the arrays and numbers of numpy in a cell, as pandas has them, into Python's."""
+    """Turn arrays and numbers of numpy in a cell into Python's, and leave keys without a value out."""
     cell = cell.tolist() if hasattr(cell, "tolist") else cell
     if isinstance(cell, Mapping):
         return {key: _make_plain(inner) for key, inner in cell.items() if inner is not None}

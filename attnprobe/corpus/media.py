@@ -57,7 +57,7 @@ class MediaFolder:
 
     @classmethod
     def open(cls, path: Path, column: str | None = None) -> "MediaFolder":
-        """List the images or the sound of a folder and its subfolders.
+        """Open a file, or the images or the sound, but not both, of a folder and its subfolders.
 
         Labels are in a ``column`` (by default one of ``USUAL``) of ``metadata.csv`` or ``.jsonl`` beside
         ``file_name``; without such a table, they are the subfolders, if all files lie in some.
@@ -100,7 +100,7 @@ def is_media(path: Path) -> bool:
 
 
 def find_files(folder: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
-    """Find the files of a folder and its subfolders, without hidden ones."""
+    """Find the ``wanted`` files of a folder and its subfolders, in any order, without hidden ones."""
     with explain_errors(str(folder)):
         for path in folder.rglob("*"):
             hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
@@ -109,7 +109,7 @@ def find_files(folder: Path, wanted: Callable[[Path], bool]) -> Iterator[Path]:
 
 
 def _read_metadata(folder: Path, column: str | None) -> dict[str, Any] | None:
-    """Read the labels of files from the table beside them; None where there is no table."""
+    """Read the labels of files, by name, from the table beside them; None where there is no table."""
     path = next((folder / name for name in METADATA if (folder / name).is_file()), None)
     if path is None:
         if column is not None:

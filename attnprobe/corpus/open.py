@@ -46,7 +46,7 @@ FORMATS = (".txt", ".conllu", *TABLES)
 
 
 def open_anything(source: Source) -> OpenSource:
-    """Open a source; errors that need no reading come at once."""
+    """Open a source of text, media or queries with passages; errors that need no reading come at once."""
     path, spec = _find_path(source.spec), source.spec
     folder = path is not None and path.is_dir()
     if path is not None and not (source.coreference or source.annotated):
@@ -68,7 +68,7 @@ def open_anything(source: Source) -> OpenSource:
 
 
 def _find_path(spec: str) -> Path | None:
-    """Find a file or folder; None for any other source."""
+    """Find a file or folder, or refuse a missing one; None for the hub, standard input and embedded texts."""
     if spec in {EMBEDDED, STDIN}:
         return None
     path = Path(spec)
@@ -208,7 +208,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 def read_hub(source: Source) -> Table:
-    """Stream the rows of a split; a random order shuffles its shards, and rows within a buffer."""
+    """Stream the rows of a split; a random order shuffles shards and a buffer, and is marked as arranged."""
     data, chosen = open_split(source.spec, source.config, source.split)
     features = getattr(data, "features", None) or {}
 
@@ -232,7 +232,7 @@ def read_hub(source: Source) -> Table:
 
 @lru_cache(maxsize=8)
 def open_split(spec: str, config: str | None, split: str | None) -> tuple[Any, str]:
-    """Open a split of a hub dataset once: the one named, or the first of test, validation and train."""
+    """Open the named split of a hub dataset, or the first of test, validation and train; gives its name."""
     datasets: Any = None
     with suppress(ImportError):
         datasets = importlib.import_module("datasets")
@@ -326,7 +326,7 @@ MOST_GROUPS = 100
 
 
 def join_sources(sources: Sequence[OpenSource], column: str | None = None) -> OpenSource:
-    """Chain sources of text; where the ``column`` of groups is ``FILE``, each source is a group."""
+    """Chain sources of text, or refuse media and doubles; with the ``column`` ``FILE``, each is a group."""
     if len(sources) == 1:
         return sources[0]
     known, names, texts = dict[str, str](), list[str](), list[Iterable[Document]]()
@@ -347,7 +347,7 @@ def join_sources(sources: Sequence[OpenSource], column: str | None = None) -> Op
 
 
 def keep_grouped(documents: Iterable[Document], column: str, name: str) -> Iterator[Document]:
-    """Keep the documents that are in a group, and warn of others; names lose control codes."""
+    """Keep the documents that are in a group, and warn of others; refuse no group at all, or too many."""
     known: set[str] = set()
     left = 0
     for document in documents:

@@ -47,7 +47,7 @@ def _read_negative(label: Any) -> str:
 
 
 def _group_queries(documents: Iterable[Document]) -> Iterator[Document]:
-    """Give the queries of rows, then their passages; texts are named by the order in which they come."""
+    """Give each query of rows once, then each passage; texts are named by the order in which they come."""
     names: dict[str, str] = {}
     passages: dict[str, None] = {}
     queries: dict[str, tuple[Document, dict[str, int]]] = {}
@@ -139,7 +139,7 @@ def _read_rows(path: Path, needed: Sequence[str] = ()) -> Iterator[Row]:
 
 
 def _read_items(path: Path) -> Iterator[tuple[str, Row]]:
-    """Read the queries or passages of a file, with their names."""
+    """Read names and rows of a file of queries or passages; a missing or repeated name is refused."""
     known: set[str] = set()
     for row in _read_rows(path):
         name = row.cells.get("_id", row.cells.get("id"))

@@ -47,7 +47,7 @@ def parse_tsv(lines: Iterable[str], source: Source) -> Table:
 def _split_csv(
     lines: Iterator[str], name: str, start: int, **dialect: Any
 ) -> Iterator[tuple[int, list[str]]]:
-    """Number rows by their first lines; from the first blank before a quote on, such blanks are dropped."""
+    """Give rows with the numbers of their first lines; once a blank precedes a quote, such blanks go."""
     taken: list[str] = []  # the lines of this row
 
     def take() -> Iterator[str]:
@@ -74,7 +74,7 @@ def _split_csv(
 def _name_cells(
     rows: Iterator[tuple[int, list[str]]], source: Source, separator: str, *, strays: str
 ) -> Table:
-    """Name the columns of separated values; a lone column with ``strays``, other separators, is refused."""
+    """Make a table of rows of cells; a title above the header, or a lone cell with ``strays``, is refused."""
     rows = (row for row in rows if any(map(str.strip, row[1])))
     first = list(islice(rows, 1 + PEEK_ROWS))
     header, *below = [[cell.strip() for cell in cells] for _, cells in first] or [[]]

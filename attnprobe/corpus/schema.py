@@ -51,7 +51,7 @@ def list_usual(source: Source) -> set[str]:
 
 
 def list_kept(source: Source, columns: Sequence[str]) -> set[str]:
-    """List the columns of links or images, which hold neither texts nor numbers."""
+    """Give the columns of links and words, or else of images, which hold neither texts nor numbers."""
     if source.annotated:
         return {LINKS, *WORD_COLUMNS.values()} & set(columns)
     image = find_image(source, columns, source.spec)
@@ -121,7 +121,7 @@ class Texts:
         return 2 * sum(read(cell) is not None for cell in there) > len(there)
 
     def read(self) -> Iterator[Document]:
-        """Yield a document for each row that holds a text and, with a column of images, an image."""
+        """Yield a document for each row that has a text and, where images have a column, an image."""
         table, known, blind = self._table, dict[str, str](), 0
         for row in chain(self._first, table.rows):
             if (document := self.read_row(row)) is None:
@@ -198,6 +198,8 @@ class LabelledTexts(Texts):
     _tags = False
 
     def choose(self) -> None:
+        """Choose the columns of questions and answers, or of words and labels, if most first rows fit."""
+
         def get_object(cell: Any) -> Any:
             return cell if isinstance(cell, Mapping) else None
 

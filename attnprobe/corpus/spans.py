@@ -28,7 +28,7 @@ class Alignment:
 
     def tokens(self, span: Span) -> TokenSpan | None:
         """Find the tokens of a span; None where there are none, or truncation cut one off."""
-        remaining = self._find_remaining(span)
+        remaining = self._find_uncut(span)
         before = remaining if self._whole is None or remaining is None else self._whole.tokens(span)
         if remaining is None or before is None:
             return None
@@ -43,9 +43,9 @@ class Alignment:
 
     def has_tokens(self, span: Span) -> bool:
         """Tell whether a span has tokens, or had some before truncation."""
-        return (self._whole or self)._find_remaining(span) is not None
+        return (self._whole or self)._find_uncut(span) is not None
 
-    def _find_remaining(self, span: Span) -> TokenSpan | None:
+    def _find_uncut(self, span: Span) -> TokenSpan | None:
         known = self._tokens.get(span.where, [])
         first = bisect_right(known, span.start, key=itemgetter(2))
         last = bisect_left(known, span.stop, key=itemgetter(1))
@@ -55,7 +55,7 @@ class Alignment:
 def tag_tokens(
     tags: Iterable[tuple[Span, str | int]], offsets: Offsets, room: int, at: int
 ) -> tuple[TokenTag, ...]:
-    """Tag the first token that ends in each word, among the ``room`` tokens of a text from ``at`` on."""
+    """Tag the first token that ends in each word, if among the first ``room``; ``at`` is added to places."""
     ends, tagged = [stop for _, stop in offsets[:room]], []
     for word, name in tags:
         first = bisect_right(ends, word.start - 1)
@@ -137,7 +137,7 @@ def _describe_words(
 
 
 def convert_link(link: Link | TokenLink, source: Find, target: Find, asks: Asks = "both") -> TokenLink | None:
-    """Convert a link to tokens; None without its source, its right answers, or its wrong ones."""
+    """Convert a link to tokens; None without source, right or wrong answers, or backward with candidates."""
     begins = source(link.source)
     if begins is None or (asks == "backward" and link.candidates):
         return None
@@ -181,9 +181,9 @@ class PendingLinks(NamedTuple):
 
 
 def annotate_shifted(encoder: TokenAnnotation, length: int) -> tuple[TokenAnnotation, TokenAnnotation]:
-    """Annotate a decoder that reads the encoder's first tokens one place later, and its cross-attention.
+    """Annotate a decoder of ``length`` tokens, the encoder's one place later, and its cross-attention.
 
-    Each link is within the decoder, and twice across: forward and backward.
+    Each link is within the decoder, and twice across: forward and backward, if its tokens are there.
     """
 
     def later(span: TokenSpan) -> TokenSpan | None:

@@ -127,7 +127,7 @@ class Spool:
 
 
 def arrange(documents: Iterable[Document], order: Order) -> Iterator[list[Document]]:
-    """Yield documents in a random order, each as a list of its parts, by way of a temporary file."""
+    """Yield documents as lists of parts, in a random order, or as they come if the source shuffles them."""
     documents = iter(documents)
     first = list(islice(documents, 1))  # with which a source says whether it shuffles by itself
     if order.arranged:

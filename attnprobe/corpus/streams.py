@@ -69,7 +69,7 @@ def strip_ends(lines: Iterable[str]) -> Iterator[str]:
 
 
 def peek_lines(lines: Iterable[str]) -> tuple[str, Iterator[str]]:
-    """Give the first line that is not blank, or the last one if all are; and all lines."""
+    """Give the first line that is not blank, or the last one if all are ("" of none); and all lines."""
     lines, first = iter(lines), [""]
     for line in lines:
         first.append(line)
@@ -143,7 +143,7 @@ class _Unpacked(io.RawIOBase):
 
 
 def check_unicode(text: str, where: str) -> str:
-    """Refuse half a surrogate pair, which JSON can hold, and which no tokenizer takes."""
+    """Give a text as it is, or refuse half a surrogate pair, which JSON can hold and no tokenizer takes."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -230,7 +230,7 @@ def rank_types(
 
 
 def read_frequencies(path: Path, tokenizer: Tokenizer, vocabulary: int) -> NDArray[np.float64]:
-    """Read frequencies from lines of token, tab and number.
+    """Read the frequency of each token id, 0 if none is listed, from lines of token, tab and number.
 
     A token is looked up by its name in the tokenizer (``##ing``), or else by its spelling (``the``).
     """

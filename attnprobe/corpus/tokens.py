@@ -120,6 +120,7 @@ class SequenceReader:
         return self._prompts.get(document.role, self._prompts[""])
 
     def tokenise(self, texts: Sequence[str], **options: Any) -> Mapping[str, Any]:
+        """Tokenise texts without special tokens; the first call refuses a tokenizer that frames otherwise."""
         if not texts:
             return {"input_ids": ()}
         tokenised = tokenize(self.tokenizer, texts, add_special_tokens=False, verbose=False, **options)
@@ -129,7 +130,7 @@ class SequenceReader:
         return tokenised
 
     def _read_windows(self, document: Document, ids: list[int], offsets: Offsets) -> list[TokenSequence]:
-        """Cut a text into windows; if words have labels, keep the first, unless it has none."""
+        """Cut a text into windows; if words have labels, keep the first only, or none if it has no label."""
         annotation, counts, text = document.annotation, self.reading, self._find_prompt(document)
         prompt = self._prompt_ids[text]
         shared = takewhile(lambda pair: pair[0] == pair[1], zip(ids[:-1], prompt, strict=False))
@@ -159,10 +160,10 @@ class SequenceReader:
         pieces = [self.frame.around([*ids[:begun], *ids[start : start + room]]) for start in starts]
         alignment = Alignment({"text": offsets})
         windows = [Window(alignment, start, min(start + room, len(ids)), at) for start in starts]
-        return self._annotate(document, pieces, windows)
+        return self._make_sequences(document, pieces, windows)
 
     def _read_pair(self, document: Document) -> list[TokenSequence]:
-        """Read two texts as one sequence; a question whose answers are cut off gives none."""
+        """Read two texts as one sequence; blank ones, or a question whose answers are cut off, give none."""
         annotation, whole, before = document.annotation, None, self._prompts[""]
         answers = annotation and annotation.answers
         options: dict[str, Any] = {"return_token_type_ids": True, "return_special_tokens_mask": True}
@@ -197,9 +198,9 @@ class SequenceReader:
         if not text_ids:
             return self._count_empty(document)
         self._count_special(text_ids)
-        return self._annotate(document, [ids], [Window(alignment, 0, len(ids), 0)], second)
+        return self._make_sequences(document, [ids], [Window(alignment, 0, len(ids), 0)], second)
 
-    def _annotate(
+    def _make_sequences(
         self, document: Document, pieces: list[list[int]], windows: Sequence[Window], second: int = 0
     ) -> list[TokenSequence]:
         annotation = document.annotation
@@ -218,7 +219,7 @@ class SequenceReader:
         return sequences
 
     def _count_empty(self, document: Document) -> list[TokenSequence]:
-        """Count a document without tokens, and its links as lost."""
+        """Count a document without tokens, and its links as lost; it has no sequences."""
         links = 0 if document.annotation is None else len(document.annotation.links)
         self.reading.empty += 1
         self.reading.links += links
@@ -226,7 +227,7 @@ class SequenceReader:
         return []
 
     def _count_special(self, ids: list[int]) -> None:
-        """Count a document whose text spells out a special token."""
+        """Count a document if its text spells out a special token, the first of which is noted."""
         first = next((token for token in ids if token in self._special), None)
         if first is not None:
             self.reading.spelled += 1
@@ -235,7 +236,7 @@ class SequenceReader:
 
 
 def _read_pair_offsets(encoded: Any, prompt: str) -> dict[Where, list[tuple[int, int]]]:
-    """Find the offsets of all tokens in either text, (0, 0) for those of the other."""
+    """Find the offsets of all tokens in each text, without its prompt; (0, 0) for those of the other."""
     offsets: dict[Where, list[tuple[int, int]]] = {"text": [], "pair": []}
     for side, (start, stop) in zip(encoded.sequence_ids(0), encoded["offset_mapping"], strict=True):
         offsets["text"].append((start - len(prompt), stop - len(prompt)) if side == 0 else (0, 0))

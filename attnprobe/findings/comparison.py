@@ -173,7 +173,7 @@ def _add_partner(
 def _add_statistics(
     build: TableBuilder, comparison: ModelComparison, rows: Places, partner: Places
 ) -> dict[str, HeadDifferences]:
-    """Append each statistic of a head and of its partner, and their difference."""
+    """Append each statistic of a head and of its partner, and return their differences by its name."""
     first, second = comparison.sums
     differences = {
         statistic.name: compare_statistic(

@@ -145,7 +145,7 @@ def tabulate_orders(steps: Sequence[Step], provenance: Mapping[str, Any]) -> Hea
 
 
 def correlate_ranks(values: Floats, others: Floats) -> tuple[int, float, float]:
-    """Count the heads that are defined in both, and compute Spearman's rho and Kendall's tau-b over them."""
+    """Count the heads defined in both; compute Spearman's rho and Kendall's tau-b over them, NaN below 3."""
     from scipy.stats import kendalltau, spearmanr  # takes a second to import
 
     there = np.isfinite(values) & np.isfinite(others)

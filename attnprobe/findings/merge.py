@@ -185,7 +185,7 @@ class _MergedJobs:
         self._texts, self._custom = first.telling_texts, custom
 
     def add(self, job: Job) -> None:
-        """Add a job; a text that jobs share beside their own, such as a treebank, counts once."""
+        """Add a job, or refuse it; a text that jobs share beside their own, as a treebank, counts once."""
         first = self.jobs[0]
         _check_alike(first, job, self._custom)
         if job.telling_texts & self._texts:
@@ -216,7 +216,7 @@ class _MergedJobs:
         self._texts |= job.telling_texts
 
     def _drop_rare(self) -> None:
-        """Drop what depends on counts over the corpus, since the jobs did not count alike."""
+        """Drop statistics that count over the corpus, as jobs did not count alike; refuse if none is left."""
         left = [statistic for statistic in self.statistics if not statistic.by_corpus]
         if not left:
             raise DataError(
@@ -345,7 +345,7 @@ def list_mergeable_commands() -> list[str]:
 def _check_alike(first: Job, other: Job, custom: Sequence[Statistic]) -> None:
     """Raise DataError if two jobs differ in what they measured, in the model or in a setting."""
     if (first.title, first.tabulation) != (other.title, other.tabulation) or not (
-        _leaves_out_counts(first, other, custom) and _leaves_out_counts(other, first, custom)
+        _covers(first, other, custom) and _covers(other, first, custom)
     ):
         raise DataError(f"{first.name} and {other.name} are not tables of the same command.")
     for key, name in _ALIKE.items():
@@ -353,8 +353,8 @@ def _check_alike(first: Job, other: Job, custom: Sequence[Statistic]) -> None:
             raise DataError(f"{first.name} and {other.name} were made with another {name}.")
 
 
-def _leaves_out_counts(job: Job, other: Job, custom: Sequence[Statistic]) -> bool:
-    """Tell whether a job measured all that another did, but for what merging leaves out (``by_corpus``)."""
+def _covers(job: Job, other: Job, custom: Sequence[Statistic]) -> bool:
+    """Tell whether a job has all statistics of another; a merged one may lack those ``by_corpus``."""
     lacking = set(other.identities) - set(job.identities)
     if lacking and "merged" not in job.record:
         return False

@@ -126,7 +126,7 @@ class SharedHeads:
 
 
 def find_namesakes(shared: SharedHeads) -> Places:
-    """Find the partner of the same number, in the kinds of attention whose numbers correspond."""
+    """Find the partner of the same number, in kinds of attention whose numbers correspond; -1 elsewhere."""
     partner = np.full(shared.first.size, -1, np.intp)
     for kind in filter(shared.numbered, shared.kinds):
         ours, theirs = shared.number(kind)

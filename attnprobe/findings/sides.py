@@ -53,7 +53,7 @@ class TableSide:
 
     @classmethod
     def from_table(cls, table: HeadTable, name: str, column: str | None = None) -> "TableSide":
-        """Read a table that ``importance``, ``ablate`` or any other command with one row per head wrote."""
+        """Read a column of a table of heads, by default the first of ``VALUES``, or raise DataError."""
         if not {"layer", "head"} <= table.data.keys():
             raise DataError(f"{name} has no columns layer and head; {MODEL_IS_MISSING}")
         if not len(table):
@@ -194,7 +194,7 @@ def _share_documents(inside: TableSide, outside: TableSide, *, across: bool) -> 
 
 
 def _pair_checkpoints(inside: TableSide, outside: TableSide, shared: bool | None) -> PairedSides:
-    """Pair the heads that two checkpoints have in common, and note what is left out."""
+    """Pair the heads that two checkpoints have in common, with notes on others; raise DataError for none."""
     sides = inside, outside
     places = [_place_heads(side) for side in sides]
     shapes = [_find_shapes(side, placed) for side, placed in zip(sides, places, strict=True)]

@@ -68,14 +68,14 @@ def measure_moves(score: Score, run: AblationRun) -> Estimate:
 
 
 def find_example_score(data: TaskData, metric: Score) -> Score | None:
-    """Find the score that each example has: the metric if it is a mean, else the loss, or none."""
+    """Find what scores each example: a mean itself, else the loss; None without, or if text is generated."""
     if metric.is_mean:
         return metric
     return find_loss(data) if data.objective.resumable else None
 
 
 def find_loss(data: TaskData) -> Score | None:
-    """Find the loss that each example has."""
+    """Build the metric that is the mean loss (``loss`` or ``mse``); None if the task has neither."""
     name = next((name for name in ("loss", "mse") if name in data.model.metrics), None)
     return None if name is None else build_metric(name, data, 0)
 

@@ -38,22 +38,22 @@ def propose_pairs(data: TaskData) -> tuple[list[Head], Floats]:
     model, kept = data.model, data.model.architecture.kept
     heads = [(int(layer), int(head)) for layer, head in np.argwhere(kept)]
 
-    def average(name: str, *off: Head) -> Floats:
+    def average_slopes(name: str, *off: Head) -> Floats:
         gates = np.ones(model.shape, bool)
         for head in off:
             gates[head] = False
         derivatives = sum_derivatives(data, lambda answer: answer.loss, name, gates, sums=Moments)
         return derivatives.average[kept]
 
-    whole = average("gradients")
-    without = [average(f"gradients without {layer}-{head}", (layer, head)) for layer, head in heads]
+    whole = average_slopes("gradients")
+    without = [average_slopes(f"gradients without {layer}-{head}", (layer, head)) for layer, head in heads]
     changed = np.stack(without) - whole
     np.fill_diagonal(changed, 0.0)
     return heads, agree_both_ways(changed)
 
 
 def agree_both_ways(changed: Floats) -> Floats:
-    """Propose interactions from the change of gradients (head off, head): the smaller of both directions."""
+    """Propose minus the smaller change of gradients (head off, head) of two directions; 0 if signs differ."""
     other = changed.T
     agree = np.sign(changed) == np.sign(other)
     return np.where(agree, -np.sign(changed) * np.minimum(np.abs(changed), np.abs(other)), 0.0) + 0.0
@@ -72,7 +72,8 @@ def find_interactions(data: TaskData, most: int) -> tuple[list[Pair], Floats, Cl
         The pairs, the strongest proposal first; their proposed interactions; their measured interactions.
 
     Raises:
-        AttnprobeError: When a half has less than two documents, or the task has no loss for each example.
+        AttnprobeError: When a half has less than two documents, the task no loss of each example, or the
+            model one head.
     """
     loss = find_loss(data)
     if loss is None:
@@ -120,7 +121,7 @@ def confirm_pairs(data: TaskData, pairs: Sequence[Pair], loss: Score) -> Cluster
 def tabulate_pairs(
     data: TaskData, pairs: Sequence[Pair], proposed: Floats, confirmed: Clustered
 ) -> HeadTable:
-    """Tabulate what ``find_interactions`` gives."""
+    """Tabulate what ``find_interactions`` gives, one row a pair, with p adjusted over pairs."""
     labels, rows = data.labels(), len(pairs)
     build = TableBuilder(labels, rows)
     build.key("objective", [data.objective.name] * rows)

@@ -231,7 +231,7 @@ class ResampledExamples:
         return int(pool[np.random.default_rng((self._seed, draw, member)).integers(len(pool))])
 
     def list_pool(self, member: int) -> Ints:
-        """List the examples to draw from: the nearest in length first, longer ones before shorter ones."""
+        """List examples of other documents to draw from: 8 or more of the same length, or the 8 nearest."""
         others = self._members[self._documents[self._members] != self._documents[member]]
         lengths = self.lengths[others]
         distance = np.abs(lengths - self.lengths[member]).sum(1)

@@ -66,7 +66,7 @@ class TaskOptions:
 
 
 def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) -> str:
-    """Check the name of a metric, if any, against the ``known`` ones, or choose the first of these."""
+    """Return the name of a metric, or refuse one that is not ``known``; of None, the first that is."""
     known = known or OBJECTIVES[objective].metrics
     if name is None:
         return known[0]
@@ -102,7 +102,7 @@ def peek(documents: Documents) -> tuple[Gold, Documents]:
 
 
 def find_shared_gold(kinds: Sequence[Gold]) -> Gold:
-    """Find the kind of label that all sets of examples share; none where one of them has no labels."""
+    """Find the kind of label that all sets share, or refuse two kinds; ``NONE`` if a set has no labels."""
     if not all(kinds):
         return Gold.NONE
     different = set(kinds)
@@ -124,7 +124,7 @@ class Criterion:
 
     @classmethod
     def parse(cls, spec: str, *, highest_first: bool = False) -> "Criterion":
-        """Parse the name of a criterion, or ``FILE:COLUMN``, whose table is read."""
+        """Parse a criterion, or read the table of ``FILE:COLUMN``; refuse others and a column with a sign."""
         if spec in CRITERIA:
             if highest_first:
                 raise UsageError(f"--highest-first is for tables; {spec} has its own order.")

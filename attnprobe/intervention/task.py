@@ -64,7 +64,7 @@ class TaskModel:
         return self.objective_class.list_metrics(self.checkpoint)
 
     def check_methods(self, methods: Collection[str]) -> "TaskModel":
-        """Refuse methods that the task doesn't allow; for ``lrp``, verify that layers conserve relevance."""
+        """Refuse methods that the task doesn't allow; return the model, for ``lrp`` with ``conservation``."""
         single = [method for method in ("ig", "lrp") if method in methods]
         if single and OBJECTIVES[self.objective].relation:
             raise UsageError(
@@ -110,7 +110,7 @@ class TaskData:
         return self.objective.list_documents(self.corpus.batches)
 
     def half(self, second: bool) -> "TaskData":
-        """Keep the first or the second half of the documents."""
+        """Copy with one half of the documents, which are split by a hash, not by their order."""
         objective, batches = self.objective.half(self.corpus.batches, second=second)
         return replace(self, objective=objective, corpus=replace(self.corpus, batches=batches))
 
@@ -213,7 +213,7 @@ class TaskSession:
         return {**record, "task": task, **self.facts}
 
     def find_metric(self, model: TaskModel) -> str:
-        """Check the metric that --metric names, or choose the usual one of the task."""
+        """Return the metric that --metric names, or refuse it; without one, the usual one of the task."""
         return check_metric(self.task.metric, model.objective, model.metrics)
 
     def build_metric(self, data: TaskData) -> Score:
@@ -239,7 +239,7 @@ class TaskSession:
 
 
 def _leave_out_short(corpus: Corpus, kind: type[Objective], progress: Progress) -> Corpus:
-    """Leave out the sequences that have too few tokens for an objective."""
+    """Leave out sequences with too few tokens for an objective, and tell the user; refuse if none is left."""
     whole, sequences = corpus.batches, corpus.sequences
     batches = whole.follow([members for members in whole.plan if whole.lengths[members[0]] >= kind.least])
     if short := sequences - len(batches.members):
@@ -254,7 +254,7 @@ def _leave_out_short(corpus: Corpus, kind: type[Objective], progress: Progress) 
 
 
 def limit_batches(options: CorpusOptions, checkpoint: Checkpoint) -> CorpusOptions:
-    """Limit the tokens of a batch on a processor, unless --batch-tokens does."""
+    """Copy the options, with fewer tokens in a batch on a CPU unless --batch-tokens says how many."""
     if options.batch_tokens is not None or checkpoint.device.type != "cpu":
         return options
     return replace(options, batch_tokens=BATCH_TOKENS_CPU)

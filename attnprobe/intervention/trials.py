@@ -195,7 +195,7 @@ _TOO_MANY = 1 << 33
 
 
 def _group_trials(data: TaskData, trials: int) -> list[range]:
-    """Divide the trials into groups whose embeddings fit the memory; other answers are small."""
+    """Divide the trials into groups whose embeddings fit the memory, or refuse too many texts."""
     if not isinstance(data.objective, RelatedTexts):
         return [range(trials)]
     texts = len(data.corpus.batches.members)

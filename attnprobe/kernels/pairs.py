@@ -12,7 +12,7 @@ from attnprobe.kernels.rows import FAST, LANES, can_run_compiled, log2, run_over
 
 @numba.njit(inline="always", fastmath=FAST)
 def _halves(p, b, q, rows, terms):  # noqa: ANN001, ANN202 - numba infers the types
-    """Put half of each probability of a query side by side, and beside it what it adds to the entropy.
+    """Fill rows[h, k] with p / 2 for each probability p of a query, and terms[h, k] with half of p log2 p.
 
     The sum of two halves is their mean; zeros fill each row up to whole vectors, without a scalar loop.
     """
@@ -25,7 +25,7 @@ def _halves(p, b, q, rows, terms):  # noqa: ANN001, ANN202 - numba infers the ty
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
 def _divergence_rows(p, r, same, numbered, start, stop, out):  # noqa: ANN001, ANN202
-    """Fill out[b, q, pair] with each head of p and those of r, all, its equal, or those behind it."""
+    """Fill out[b, q, pair] with divergences of heads of p from those of r: all, its equal, or later ones."""
     _, heads, queries, keys = p.shape
     others = r.shape[1]
     width = -(-keys // LANES) * LANES
@@ -51,6 +51,7 @@ def _divergence_rows(p, r, same, numbered, start, stop, out):  # noqa: ANN001, A
 
 
 def _diverge_heads(p: Tensor, r: Tensor, *, numbered: bool = False) -> Tensor:
+    """Compute divergences (batch, pair, query): of all heads of p and r, of equal ones, or within r is p."""
     same, (batch, heads, queries, _), others = r is p, p.shape, r.shape[1]
     if can_run_compiled(p) and can_run_compiled(r):
         pairs = heads if numbered else heads * (heads - 1) // 2 if same else heads * others
@@ -119,7 +120,7 @@ def find_lowest_visible(kind: torch.dtype) -> float:
 
 @numba.njit(inline="always", fastmath=FAST)
 def _centre(x, least, out):  # noqa: ANN001, ANN202
-    """Fill ``out`` with x less its mean over the keys that are seen, 0 for others; count those."""
+    """Fill ``out`` with x less its mean over the keys above ``least``, 0 for others; give their number."""
     lowest, total = x[0], np.float32(0)
     for k in range(x.shape[0]):
         lowest = min(lowest, x[k])
@@ -142,6 +143,7 @@ def _centre(x, least, out):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
 def _product_rows(scores, asks, sinks, least, start, stop, out):  # noqa: ANN001, ANN202
+    """Add C and N of ``logit_products`` to out[b, 0] and out[b, 1], for i <= j; rows are sequences b."""
     _, heads, queries, keys = scores.shape
     width = -(-keys // LANES) * LANES
     rows = np.zeros((heads, width), np.float32)
@@ -186,6 +188,7 @@ def _product_rows(scores, asks, sinks, least, start, stop, out):  # noqa: ANN001
 
 
 def _products_torch(scores: Tensor, asks: Tensor, sinks: Tensor) -> Tensor:
+    """Compute in torch what ``logit_products`` returns."""
     seen = (scores > find_lowest_visible(scores.dtype)) & asks[:, None, :, None]
     x = scores.double().where(seen, 0.0)
     count = seen.sum(-1, keepdim=True)

@@ -77,7 +77,7 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 def run_over_rows(
     loop: Callable[..., None], rows: int, *inputs: np.ndarray | np.floating | int, out: tuple[np.ndarray, ...]
 ) -> None:
-    """Call ``loop(*inputs, start, stop, *out)``, which writes only to its own rows, until all are covered."""
+    """Call ``loop(*inputs, start, stop, *out)`` in threads, each for its part of ``rows`` and ``out``."""
     threads = min(torch.get_num_threads(), rows // WORTH_SHARING)
     if threads <= 1:
         loop(*inputs, 0, rows, *out)
@@ -204,6 +204,7 @@ def _add_up(row, marked, start, stop):  # noqa: ANN001, ANN202 - numba infers th
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
 def _offset_rows(p, marks, number, asks, sees, offset, reach, start, stop, out):  # noqa: ANN001, ANN202
+    """Fill out[b, h] with the cells of ``add_up_offsets``; a row is a sequence and a head."""
     _, heads, queries, _ = p.shape
     for unit in range(start, stop):
         b, h = divmod(unit, heads)
@@ -237,24 +238,25 @@ def _offset_rows(p, marks, number, asks, sees, offset, reach, start, stop, out):
 def _offsets_torch(
     p: Tensor, marks: Tensor, asks: Tensor, sees: Tensor, offset: int, reach: int, out: Tensor
 ) -> None:
+    """Fill ``out`` in torch with what ``add_up_offsets`` returns."""
     keys = torch.arange(p.shape[3], device=p.device)
     here = torch.arange(offset, offset + p.shape[2], device=p.device)
     there = asks[:, None] & ~p[..., 0].isnan()  # (batch, head, query)
     seen = (keys <= sees[..., None]).to(p.dtype)  # (batch, query, key)
     rows = p.where(there[..., None], 0)
 
-    def add(place: int, mask: Tensor) -> None:
-        """Add what lies on some keys of each query, (batch, query, key)."""
+    def fill(place: int, mask: Tensor) -> None:
+        """Fill the cell of a place from the keys in a mask, (batch, query, key)."""
         out[:, :, place, 0] = torch.einsum("bhqk,bqk->bh", rows, mask)
         out[:, :, place, 1] = (there & (mask.sum(-1) > 0)[:, None]).sum(-1).to(p.dtype)
 
     for kind in range(1, marks.shape[1]):
-        add(kind - 1, seen * marks[:, None, kind])
+        fill(kind - 1, seen * marks[:, None, kind])
     if reach < 0:
         return
     ordinary, ahead = seen * marks[:, None, 0], keys - here[:, None]
-    add(_BEFORE, ordinary * (ahead < -reach))
-    add(-1, ordinary * (ahead > reach))
+    fill(_BEFORE, ordinary * (ahead < -reach))
+    fill(-1, ordinary * (ahead > reach))
     for single in range(-reach, reach + 1):
         # Of the block, only the diagonal is read.
         marked = ordinary.diagonal(offset + single, 1, 2)[:, None]

@@ -75,7 +75,7 @@ def find_most_attended(p: Tensor, rows: Rows) -> Ints:
 
 
 def add_up_queries(p: Tensor, rows: Rows) -> Tensor:
-    """Add up the queries of each row, (row, head, key) in float64."""
+    """Add up the attention of the queries of each row, (row, head, key) in float64."""
     lengths = rows.queries[:, 1] - rows.queries[:, 0]
     row = np.repeat(np.arange(len(rows)), lengths)
     behind = np.cumsum(lengths)
@@ -87,7 +87,7 @@ def add_up_queries(p: Tensor, rows: Rows) -> Tensor:
 
 
 def choose_candidates(mass: Tensor, rows: Rows) -> Ints:
-    """Choose among the candidates of each row by what its queries give to keys, (row, head, key)."""
+    """Choose per row the candidate that gets most of ``mass`` (row, head, key): (row, head), -1 for none."""
     first, stop = torch.from_numpy(rows.candidates).to(mass.device).unbind(1)
     place = torch.arange(int((stop - first).max()), device=mass.device)
     number = first[:, None] + place
@@ -176,7 +176,7 @@ def _grow(weight, first, size, starts, ends, best, joint, joined):  # noqa: ANN0
 
 @numba.njit(nogil=True, cache=True)
 def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
-    """Find the node whose arc into another is the heaviest; the earlier of a tie."""
+    """Find the node whose arc into node ``current`` is the heaviest; the earlier of a tie."""
     best, source = -np.inf, -1
     for other in alive[:slots]:
         if other != current and enter[current, other] > best:
@@ -186,7 +186,7 @@ def _find_head(enter, current, alive, slots):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
-    """Give the member of each circle that is entered from outside that head; the outermost circle first."""
+    """Set in each circle the head of the member that is entered from outside; the outermost circle first."""
     for circle in range(nodes - 1, size - 1, -1):
         inside = chosen[circle] // size
         while within[inside] != circle:
@@ -196,7 +196,7 @@ def _open_circles(chosen, within, size, nodes):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _join(enter, arcs, cost, circle, first, state, alive, slots):  # noqa: ANN001, ANN202
-    """Put a circle in the place of its first node, with the heaviest arcs into and out of it; count nodes."""
+    """Replace a circle by its first node, with the heaviest arcs to and from it; return how many are left."""
     kept = 0
     for place in range(slots):
         other = alive[place]
@@ -261,7 +261,7 @@ def _descend(enter, size, root, arcs, room, cost, head):  # noqa: ANN001, ANN202
 
 @numba.njit(nogil=True, cache=True)
 def _compare(p, sequence, words, spans, starts, ends, roots, rises, heads, most, start, stop, out):  # noqa: ANN001, ANN202
-    """Fill out[sentence, head] with what trees of p (b, h, q, k) have of the gold; rows are both of these."""
+    """Fill out[sentence, head] with what trees of p (b, h, q, k) have of the gold; a row is one such pair."""
     number = p.shape[1]
     weight, enter = np.empty((most, most), np.float64), np.empty((most, most), np.float64)
     best, joined, head = np.empty(most, np.float64), np.empty(most, np.bool_), np.empty(most, np.int64)

@@ -176,7 +176,7 @@ class Checkpoint:
             return self.forward_model(**self.inputs(inputs))[0]
 
     def inputs(self, given: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Make the keyword arguments of a forward pass from the tensors of a batch."""
+        """Make the keyword arguments of a forward pass from a batch, or refuse a pair of texts."""
         device, dtype = self.device, self.body.dtype
         inputs: dict[str, Any] = {
             name: tensor.to(device, dtype if tensor.is_floating_point() else tensor.dtype)
@@ -209,7 +209,7 @@ def strip_head(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def resolve_max_length(max_length: int | None, checkpoint: Checkpoint) -> int:
-    """Find the most tokens of a sequence: those asked for, or the longest that the model embeds or takes."""
+    """Find the most tokens of a sequence: those asked for (if it takes them), or those it embeds or takes."""
     longest = checkpoint.longest
     if max_length is not None and longest is not None and max_length > longest:
         raise UsageError(

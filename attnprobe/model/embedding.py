@@ -41,7 +41,7 @@ _ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 def choose_prompts(
     described: Mapping[str, Any], name: str | None, model: str
 ) -> tuple[str | None, dict[str, str]]:
-    """Choose the prompt of a ``name``, or that of ``encode`` without one; "none" means no prompt at all.
+    """Choose the prompt of a ``name``, or refuse; without one that of ``encode``. "none" is no prompt at all.
 
     Returns its name, and the prompts by role: "" for plain texts, "query" and "document".
     """
@@ -140,7 +140,7 @@ class Embedding:
 
 
 def attach_embedding(checkpoint: Any, source: Any, prompt: str | None) -> Any:
-    """Let a checkpoint read texts as the embedding model around its transformer does.
+    """Copy a checkpoint so that it reads texts as the embedding model around its transformer does.
 
     ``source`` is a SentenceFolder or a loaded SentenceTransformer. Texts stand behind the ``prompt`` of that
     name, or the usual one.

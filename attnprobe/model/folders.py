@@ -77,7 +77,7 @@ def weights_error(folder: Path, name: str, error: Exception) -> ModelError:
 
 
 def find_local_folder(name: str) -> Path | None:
-    """Find the folder of a checkpoint; None for a name on the hub."""
+    """Find the folder of a checkpoint, or refuse a path without one; None for a name on the hub."""
     if name == DEMO:
         return Path(__file__).parents[1] / DEMO
     folder = os.path.expanduser(name)  # noqa: PTH111 - pathlib raises errors for odd names
@@ -146,7 +146,7 @@ class SentenceFolder:
         return self.described.get("model_type") == "CrossEncoder" or task == "sequence-classification"
 
     def copy_modules(self, target: Path) -> None:
-        """Copy all modules but the transformer, which is at the root of ``target``; outside links stay."""
+        """Copy the modules around a transformer to ``target``; files there and outside links are skipped."""
         listed = read_json(self.root / MODULES)
         listed[0]["path"] = ""
         (target / MODULES).write_text(json.dumps(listed, indent=2) + "\n", encoding="utf-8")
@@ -198,7 +198,7 @@ def find_transformer(root: Path, name: str, adapter: str | None = None) -> tuple
 
 
 def check_free(folder: Path, *, overwrite: bool) -> Path:
-    """Refuse a folder that is not free or can't be written, before anything is computed."""
+    """Resolve a folder to write, or refuse it; of full ones, only pruned checkpoints can be overwritten."""
     try:
         target = folder.expanduser().resolve()
         if not target.exists():

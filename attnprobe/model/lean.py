@@ -16,6 +16,7 @@ _HIDDEN = (_COMPILER, "torch._dynamo._trace_wrapped_higher_order_op")
 
 
 def install() -> None:
+    """Collect garbage seldom and log less from now on; hide slow imports once transformers is imported."""
     gc.set_threshold(*SELDOM)
     sys.meta_path.insert(0, _LeanFinder())
     for name in ("torchao", "bitsandbytes", "torch.utils._pytree"):

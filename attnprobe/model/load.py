@@ -118,7 +118,7 @@ def _describe_origin(files: CheckpointFiles, quantisation: str) -> dict[str, Any
 
 
 def describe_unread_layers(model: PreTrainedModel, unexpected: Iterable[str]) -> tuple[str, ...]:
-    """Describe stored layers of attention that the configuration leaves out, except to predict ahead."""
+    """Describe, by stack, stored attention layers that the config leaves out and that don't predict ahead."""
     prefix, config, sentences = f"{model.base_model_prefix}.", model.config.get_text_config(), []
     ahead = max(int(getattr(config, name, 0) or 0) for name in AHEAD_COUNTS)
     keys = [key.removeprefix(prefix) for key in unexpected]

@@ -157,7 +157,7 @@ def locate(
 
 
 def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
-    """Locate the base of an adapter: the one that the user names, or else the adapter."""
+    """Locate the base of an adapter: the one that the user names, or else the one that the adapter names."""
     hub, name, revision = "hub" in files.origin, files.options.base, None
     if name is None:
         name, revision = (files.adapter.get(key) for key in ("base_model_name_or_path", "revision"))
@@ -177,7 +177,7 @@ def _locate_base(files: CheckpointFiles, *, weights: bool) -> CheckpointFiles:
 
 
 def find_run(run: Iterable[tuple[str, str | None]], options: LoadOptions) -> list[CheckpointFiles]:
-    """Find the checkpoints of a training run by name and revision; refuse those of several shapes."""
+    """Find the checkpoints of a training run by name and revision; refuse other shapes or tokenizers."""
     first, *others = checkpoints = [
         locate(name, replace(options, revision=revision or options.revision), weights=False)
         for name, revision in run

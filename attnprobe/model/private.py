@@ -56,7 +56,7 @@ def list_execution_devices(module: nn.Module) -> Iterator[torch.device]:
 
 @contextmanager
 def unwrap_forward(model: nn.Module) -> Iterator[None]:
-    """Take off the mixed precision that accelerate, and so a Trainer, puts around ``forward``."""
+    """Take off, inside, the mixed precision that accelerate, and so a Trainer, puts around ``forward``."""
     attributes = vars(model)
     wrapped, plain = attributes.get("forward"), attributes.get("_original_forward")
     if wrapped is None or plain is None:

@@ -114,7 +114,7 @@ def read_pretrained(kind: Any, folder: Path, config: Any, **options: Any) -> tup
 
 
 def _take_stored_shapes(model: PreTrainedModel, folder: Path) -> None:
-    """Give each Linear the shape of its stored weight; stored names may have the prefix of the base model."""
+    """Replace each Linear by a new one of its stored shape; refuse other weights whose shapes differ."""
     prefix, stored = f"{model.base_model_prefix}.", dict[str, tuple[int, ...]]()
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="pt") as weights:
@@ -131,7 +131,7 @@ def _take_stored_shapes(model: PreTrainedModel, folder: Path) -> None:
 
 
 def _remove_projections(model: nn.Module, config: Any) -> None:
-    """Replace projections by smaller ones where transformers 4 removed heads."""
+    """Replace projections by smaller ones, with new weights, where transformers 4 removed heads."""
     gone, heads = _read_gone(config), config.num_attention_heads
     for path, module in list(model.named_modules()):
         if (match := PROJECTION.search(path)) is None:
@@ -164,7 +164,7 @@ def save_pruned(
 
     Weights are stored in the shortest type that holds them exactly, read back and compared. ``keep`` marks
     the heads that stayed (layer, head); ``absent`` lists those that there never were; ``record`` is recorded
-    too.
+    too; ``original`` is the checkpoint before, whose modules of sentence-transformers are copied.
     """
     target = check_free(folder, overwrite=overwrite)
     facts = {

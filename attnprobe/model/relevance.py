@@ -54,8 +54,8 @@ class Relevance(TorchFunctionMode):
 
 class _Ruled(Function):
     @staticmethod
-    def forward(ctx: Any, given: Tensor, work: Callable[[Tensor], tuple[Tensor, Back]]) -> Tensor:
-        value, ctx.back = work(given)
+    def forward(ctx: Any, given: Tensor, compute: Callable[[Tensor], tuple[Tensor, Back]]) -> Tensor:
+        value, ctx.back = compute(given)
         return value
 
     @staticmethod
@@ -93,6 +93,7 @@ def _sum(func: Called, *args: Any, **kwargs: Any) -> Any:
 
 
 def _product(func: Called, *args: Any, **kwargs: Any) -> Any:
+    """Compute a product; relevance flows equally to its n computed factors, 1 / n to each."""
     given = (*args, *kwargs.values())
     factors = chain.from_iterable(part if isinstance(part, list | tuple) else (part,) for part in given)
     number = sum(isinstance(factor, Tensor) and _is_computed(factor) for factor in factors)
@@ -109,11 +110,11 @@ def _power(func: Called, *args: Any, **kwargs: Any) -> Any:
 
 
 def _elementwise(func: Called, *args: Any, **kwargs: Any) -> Tensor:
-    """Keep f(x) / x constant; where x is 0, its limit."""
+    """Compute f(x); relevance flows as if f(x) / x, or its limit where x is 0, were constant."""
     options = {**kwargs, "inplace": False} if "inplace" in kwargs else kwargs
     given, *others = args or (options.pop("input"),)
 
-    def work(given: Tensor) -> tuple[Tensor, Back]:
+    def compute(given: Tensor) -> tuple[Tensor, Back]:
         value = func(given, *others, **options)
         slope = value / given
         if not given.all():
@@ -121,7 +122,7 @@ def _elementwise(func: Called, *args: Any, **kwargs: Any) -> Tensor:
             slope = torch.where(given == 0, func(near, *others, **options) / near, slope)
         return value, lambda gradient: gradient * slope
 
-    return _Ruled.apply(given, work) if given.requires_grad else func(given, *others, **options)
+    return _Ruled.apply(given, compute) if given.requires_grad else func(given, *others, **options)
 
 
 def _gated_linear(_: Called, given: Tensor, dim: int = -1) -> Tensor:
@@ -132,7 +133,9 @@ def _gated_linear(_: Called, given: Tensor, dim: int = -1) -> Tensor:
 def _layer_norm(
     _: Called, given: Tensor, shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_more: Any
 ) -> Tensor:
-    def work(given: Tensor) -> tuple[Tensor, Back]:
+    """Compute a layer norm; relevance flows as if its scale were constant."""
+
+    def compute(given: Tensor) -> tuple[Tensor, Back]:
         value, _, scale = torch.native_layer_norm(given, shape, weight, bias, eps)
         axes = tuple(range(-len(shape), 0))
 
@@ -142,13 +145,15 @@ def _layer_norm(
 
         return value, back
 
-    return _Ruled.apply(given, work)
+    return _Ruled.apply(given, compute)
 
 
 def _rms_norm(
     func: Called, given: Tensor, shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    def work(given: Tensor) -> tuple[Tensor, Back]:
+    """Compute an RMS norm; relevance flows as if its scale were constant."""
+
+    def compute(given: Tensor) -> tuple[Tensor, Back]:
         axes = tuple(range(-len(shape), 0))
         precise = given.to(torch.promote_types(given.dtype, torch.float32))
         least = torch.finfo(given.dtype).eps if eps is None else eps
@@ -156,12 +161,13 @@ def _rms_norm(
         factor = scale if weight is None else scale * weight
         return func(given, shape, weight, eps), lambda gradient: (gradient * factor).to(gradient)
 
-    return _Ruled.apply(given, work)
+    return _Ruled.apply(given, compute)
 
 
 def _group_norm(
     _: Called, given: Tensor, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
+    """Compute a group norm; relevance flows as if its scale were constant."""
     parts = given.unflatten(1, (groups, -1)).flatten(2)
     centred = parts - parts.mean(-1, keepdim=True)
     value = (centred * (centred.detach().square().mean(-1, keepdim=True) + eps).rsqrt()).view(given.shape)

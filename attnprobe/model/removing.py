@@ -74,6 +74,7 @@ def _zero_heads(body: nn.Module, layer: Projections, stays: NDArray[np.bool_]) -
 
 
 def _shrink_layer(body: nn.Module, layer: Projections, stays: NDArray[np.bool_]) -> None:
+    """Remove the other heads from projections, in place; if no head ``stays``, the first does, zeroed."""
     if not stays.any():
         _zero_heads(body, layer, stays)
         stays = np.arange(layer.heads) == 0
@@ -87,7 +88,7 @@ def _shrink_layer(body: nn.Module, layer: Projections, stays: NDArray[np.bool_])
 
 @torch.no_grad()
 def _select(linear: Any, kept: Tensor, dim: int) -> None:
-    """Keep some rows (dim 0) or columns (dim 1) of a projection."""
+    """Keep only the rows (dim 0) or columns (dim 1) of a projection that ``kept`` marks, in place."""
     if not isinstance(linear, nn.Linear):
         raise TypeError(f"it has a {type(linear).__name__} in place of a Linear")
     places = kept.nonzero().ravel().to(linear.weight.device)

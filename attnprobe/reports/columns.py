@@ -91,7 +91,7 @@ def label_by_others(table: HeadTable, known: Container[str]) -> list[str]:
 
 
 def sort_labels(labels: Iterable[Cell]) -> list[Cell]:
-    """List each label once: numbers in their order, words as they come."""
+    """List each label once: sorted if all are integers, or else in the order in which they come."""
     unique = list(dict.fromkeys(labels))
     return sorted(unique) if all(isinstance(one, int) for one in unique) else unique  # type: ignore[type-var]
 
@@ -143,7 +143,7 @@ class DrawingRequest:
     high: float = 700.0
 
     def columns(self, table: HeadTable, most: int = 6) -> list[Column]:
-        """Choose the measures to draw: those named, or else the table's headlines, or else its first.
+        """Choose the measures to draw: all those named, or else up to ``most`` headlines, or else the first.
 
         Raises AttnprobeError when a name is not that of a column of numbers, or when no name is given and no
         column holds the same quantity in every row.

@@ -25,7 +25,7 @@ from attnprobe.table.table import Column, HeadTable
 
 
 def state_effects(table: HeadTable) -> list[str]:
-    """State how many effects are significant, and the strongest, for the first measure with p values.
+    """State the significant effects of the first measure with p values, in a list of one sentence or none.
 
     A curve of pruning has no such sentence: its last step is always the strongest.
     """
@@ -36,7 +36,7 @@ def state_effects(table: HeadTable) -> list[str]:
 
 
 def state_finding(table: HeadTable, column: Column) -> str:
-    """State the highest number of a measure; of effects, how many are significant, and the strongest."""
+    """State a measure's highest number, or how many effects are significant and the strongest; or nothing."""
     values = read_numbers(table, column.name)
     sizes = {row: abs(value) for row, value in enumerate(values) if value is not None}
     if not sizes or column.is_probability:
@@ -113,7 +113,7 @@ def list_group_tests(table: HeadTable, measure: str) -> list[GroupTest]:
 
 
 def tabulate_group_differences(table: HeadTable, request: DrawingRequest) -> list[HeadTable]:
-    """Tabulate the heads in which groups differ most: one table per measure, one row per head and group."""
+    """Tabulate the heads in which groups differ most, a row per head and group, for two measures at most."""
     tested = list_tested_measures(table)
     named = [column for column in request.columns(table) if column in tested] if request.measures else []
     return [_take_measure(table, column) for column in (named or tested)[:2]]

@@ -81,7 +81,7 @@ class Enclosure(NamedTuple):
 
 
 def enclose(styles: Sequence[str], scripts: Sequence[str]) -> Enclosure:
-    """Allow some styles and scripts by their SHA-256, pictures inside the page, and nothing else.
+    """Enclose styles and scripts, with a policy that allows these by SHA-256, pictures in the page, no more.
 
     Raises ValueError when one of them would end its own block. No string of a stranger ever gets into one.
     """

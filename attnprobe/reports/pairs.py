@@ -45,7 +45,7 @@ class Pairs:
 
 
 def find_pairs(table: HeadTable) -> Pairs | None:
-    """Find the pairs of a table; None where its rows are not pairs, or a pair has two rows."""
+    """Read the pairs of a table; None where its rows are not pairs of two heads, or a pair has two rows."""
     keys = list_keys(table)
     names = next((pair for pair in (PAIR, PAIR_IN_LAYER) if set(pair) <= set(keys)), None)
     if names is None or not len(table):
@@ -88,8 +88,9 @@ class Distances:
 
 
 def read_distances(table: HeadTable, request: DrawingRequest) -> Iterator[Distances]:
-    """Lay out the distances of each part of a table as a matrix: the root of the Jensen-Shannon divergence.
+    """Lay out distances in each part of a table as a matrix: the root of the divergence, or a named measure.
 
+    Heads are left out, those with most gaps first, until each pair has a distance.
     Raises AttnprobeError when fewer than three heads have distances to one another.
     """
     pairs = find_pairs(table)
@@ -152,7 +153,7 @@ def cluster_heads(distances: Distances, number: int | None = None) -> Clusters:
     """Join heads by average linkage (UPGMA, Sokal and Michener 1958), and cut the tree.
 
     Two groups join at the mean distance of their pairs. The tree is cut at 0.7 of the height of its last
-    join, or so that it falls into ``number`` parts. A part of a single head is not a cluster.
+    join, or so that it falls into ``number`` parts, or fewer if joins tie. A single head is not a cluster.
 
     Raises AttnprobeError when there are fewer heads than ``number``.
     """

@@ -61,7 +61,7 @@ class Profile:
         return parts
 
     def list_corners(self, *, pale: bool) -> Iterator[tuple[float, np.ndarray]]:
-        """List the corners of the outline of bars: the place of each, and its height in each head, 0 to 1."""
+        """List the corners of the pale bars, or of the others: their place, and heights per head, 0 to 1."""
         parts = [part for part in self.parts if part.pale == pale]
         base = np.zeros(len(self.first))
         yield 0.0, base
@@ -98,11 +98,11 @@ def read_profile(table: HeadTable) -> Profile | None:
             names = [f"profile_{name}{suffix}" for name, _ in list_offsets(patches=patches)]
             cells = np.stack([read_floats(table, name) for name in names], 1)
             if table.data.keys() >= set(names) and np.isfinite(cells[:, 2:-1]).any():
-                return _sort_cells(cells, patches=patches)
+                return _make_profile(cells, patches=patches)
     return None
 
 
-def _sort_cells(cells: np.ndarray, *, patches: bool) -> Profile:
+def _make_profile(cells: np.ndarray, *, patches: bool) -> Profile:
     first, special = cells[:, 0], cells[:, 1]
     if patches:
         single = cells[:, 2:-1]
@@ -115,7 +115,7 @@ def _sort_cells(cells: np.ndarray, *, patches: bool) -> Profile:
 
 
 def join_beside_profile(tables: Sequence[HeadTable]) -> HeadTable:
-    """Join tables of the same heads, such as roles, to the one of them that has attention by offset."""
+    """Join tables of the same heads to the one with attention by offset; or refuse unless just one has it."""
     profiles = [table for table in tables if read_profile(table) is not None]
     if len(profiles) != 1:
         raise UsageError(

@@ -141,7 +141,7 @@ def judge_effects(
 def read_intervals(table: HeadTable, name: str) -> tuple[list[float | None], list[float | None]]:
     """Read the ends of the 95 % interval of each number of a column, by Student's t.
 
-    Each interval holds by itself. The interval of a share ends at 0 and 1.
+    Each interval holds by itself. That of a share is cut at 0 and 1. None stands where there is no error.
     """
     values, errors = read_numbers(table, name), read_numbers(table, f"{name}_se")
     widths = half_width([error or 0.0 for error in errors], table.count_documents(name), together=1)
@@ -161,7 +161,7 @@ def read_intervals(table: HeadTable, name: str) -> tuple[list[float | None], lis
 
 
 def find_p_column(table: HeadTable, name: str) -> str | None:
-    """Find the column of the adjusted p values of an effect."""
+    """Find the column of the adjusted p values of an effect; None without one that has numbers."""
     names = [f"{name}_p_adjusted", f"{name.removesuffix('_delta')}_p_adjusted"]
     names += ["p_adjusted"] if name in _TESTED else []
     return next((one for one in names if any(p is not None for p in read_numbers(table, one))), None)

@@ -130,7 +130,7 @@ _LENGTH = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(px|pt|in|mm|cm|)\s*", re.IGNORECA
 
 
 def parse_width(length: str | int | None) -> int | None:
-    """Read the width of a picture, in pixels, of which 96 make an inch.
+    """Read the width of a picture in pixels, 96 to an inch, or refuse it; None stays None.
 
     >>> parse_width("3.05in"), parse_width("85mm"), parse_width("605px"), parse_width(605)
     (293, 321, 605, 605)

@@ -56,6 +56,7 @@ def describe_counts(counts: Mapping[str, int], max_length: int) -> Iterator[str]
 
 
 def read_contrasts(reader: TokenReader, documents: Iterable[Document], reads: Reads) -> ContrastCorpus:
+    """Tokenise pairs and plan their batches, or refuse data in which no pair can be used."""
     checkpoint = reader.checkpoint
     pairs = ContrastReader(checkpoint, reads, reader.max_length)
     clean, corrupted, beside = (reader.open_store() for _ in range(3))
@@ -98,7 +99,7 @@ class ContrastReader:
         self._numbers = DocumentNumbers()
 
     def read(self, documents: Iterable[Document]) -> Iterator[tuple[TokenSequence, TokenSequence]]:
-        """Yield the tokens of both texts of each pair that is kept, the clean one first."""
+        """Yield both texts of each kept pair, the clean one first; add to readouts, targets and counts."""
         waiting = iter(documents)
         while chunk := list(islice(waiting, CHUNK_DOCUMENTS)):
             self.counts["pairs"] += len(chunk)
@@ -111,7 +112,7 @@ class ContrastReader:
                     self.counts[reason] += 1
                     continue
                 ids = [self.frame.around(side) for side in both]
-                self.readouts.append(self._find_answer(document.text, contrast, ids))
+                self.readouts.append(self._find_readout(document.text, contrast, ids))
                 name = document.digest
                 number = self._numbers.number(None if document.part_of is None else name)
                 first, second = (TokenSequence(side, document=number, name=name) for side in ids)
@@ -143,7 +144,8 @@ class ContrastReader:
     def _tokenise(self, texts: Sequence[str]) -> list[list[int]]:
         return self._texts.tokenise(texts)["input_ids"]
 
-    def _find_answer(self, text: str, contrast: Contrast, ids: Sequence[list[int]]) -> Readout:
+    def _find_readout(self, text: str, contrast: Contrast, ids: Sequence[list[int]]) -> Readout:
+        """Find what is compared and at which positions, or refuse two answers that are the same token."""
         if self._reads == "class":
             return Readout(answer=contrast.answer, other=contrast.other)
         if self._reads in {"text", "number"}:
@@ -163,7 +165,7 @@ class ContrastReader:
         return Readout(places, answer, other)
 
     def _find_place(self, text: str, ids: list[int]) -> int:
-        """Find the position where a word is predicted: the mask, or the last token of the text."""
+        """Find the position that predicts a word: that of the only mask, or the last token of the text."""
         if self._reads != "mask":
             return len(ids) - len(self.frame.after) - 1
         masks = [place for place, token in enumerate(ids) if token == self._tokenizer.mask_token_id]
@@ -175,7 +177,7 @@ class ContrastReader:
         return masks[0]
 
     def _find_token(self, text: str, word: str) -> int:
-        """Find the single token of a word, written in the place of the mask or behind the text."""
+        """Find the token of a word at the mask or behind the text, or refuse one that is not one token."""
         (bare,) = self._tokenise([text])
         if self._reads == "mask":
             place = bare.index(self._tokenizer.mask_token_id)
@@ -198,7 +200,7 @@ class ContrastReader:
         )
 
     def _find_target(self, contrast: Contrast) -> Readout:
-        """Tokenise the target; where there is another, up to the first token that differs."""
+        """Add a target to ``targets``, up to where the other target differs, if there is one."""
         (target,) = tokenise_targets(self._checkpoint, [str(contrast.answer)])
         if contrast.other is None:
             self.targets.append(target)

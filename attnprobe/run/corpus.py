@@ -57,13 +57,13 @@ class Corpus:
 
     @property
     def rare_types(self) -> int:
-        """Number of token types in the text that count as rare, if only in part."""
+        """Number of token types in the text that count as rare, wholly or in part."""
         if self.rarity is None or not isinstance(self.batches, Batches):
             return 0
         return int((self.rarity.rare[self.batches.source.store.counts > 0] > 0).sum())
 
     def describe(self, checkpoint: Checkpoint) -> Iterator[str]:
-        """Tell what was cut, skipped or left out, and which prompts were added."""
+        """Yield sentences on what was cut, skipped or left out, and on prompts before texts."""
         yield from _describe_reading(
             self.reading, self.max_length, media=isinstance(self.batches, MediaBatches)
         )
@@ -112,7 +112,7 @@ def _describe_reading(reading: Reading, max_length: int, *, media: bool) -> Iter
 
 
 def _count(number: int, noun: str, *verbs: str) -> str:
-    """Count things, with a verb that agrees if there is one in both forms."""
+    """Write a number with its noun and verb, ``2 files were``; ``verbs`` are singular and plural."""
     return " ".join((f"{number:,} {noun}{'s' * (number != 1)}", *verbs[number != 1 :][:1]))
 
 
@@ -165,7 +165,7 @@ class TokenReader:
             yield document
 
     def check(self, sequences: Iterable[TokenSequence]) -> Iterator[TokenSequence]:
-        """Refuse ids for which the model has no embedding: the tokenizer belongs to another model."""
+        """Pass sequences on, or refuse ids without an embedding: the tokenizer is another model's."""
         known = self.checkpoint.embeddings
         for sequence in sequences:
             if known is not None and max(sequence.ids) >= known:
@@ -176,13 +176,13 @@ class TokenReader:
             yield sequence
 
     def describe(self, store: SequenceStore, frame: Frame, more: Iterable[int] = ()) -> TokenisedTexts:
-        """Describe the tokens of the text; the least frequent types are rare, except for ``more``."""
+        """Join a text's tokens with their kinds and rarity; types of the frame and ``more`` are not rare."""
         kinds = TokenKinds(self.checkpoint.tokenizer, frame)
         rarity = rank_types(store.counts, kinds.framing.union(more), self._frequencies)
         return TokenisedTexts(store, kinds, rarity, self.options.content_only)
 
     def describe_targets(self, store: SequenceStore, source: TokenisedTexts | None = None) -> TokenisedTexts:
-        """Describe the tokens that a decoder beside an encoder reads.
+        """Join the tokens that a decoder beside an encoder reads with their kinds and rarity.
 
         Where it reads the text itself, ``source``, the same tokens are rare.
         """

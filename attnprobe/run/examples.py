@@ -91,7 +91,7 @@ class LabelledExamples:
             raise NothingToMeasureError(f"None of the {self._skipped:,} examples has a {self._what}.")
 
     def remarks(self) -> list[str]:
-        """Tell how many documents were left out, once all were read."""
+        """List one sentence on how many documents were left out, if any, once all were read."""
         noun = "example is" if self._skipped == 1 else "examples are"
         return [f"{self._skipped:,} {noun} left out for want of a {self._what}."] if self._skipped else []
 
@@ -102,7 +102,8 @@ class LabelledExamples:
 def check_targets(checkpoint: Checkpoint, documents: Iterable[Document]) -> tuple[Iterator[Document], bool]:
     """Check targets, which are labels that a decoder reads; return the documents, and whether there are any.
 
-    If the first document has a target, all must. Without targets, a decoder reads the texts themselves.
+    A target is refused if the first document has none, or if no decoder could read it. Without targets, a
+    decoder reads the texts themselves.
     """
     rest = iter(documents)
     first = list(islice(rest, 1))
@@ -135,9 +136,10 @@ def build_decoder_sequences(
     """Build the sequences that the decoder reads, shifted by one token as in training.
 
     With ``labelled``, it reads the labels, which are target texts; otherwise, what the encoder reads.
+    Links that are lost are counted in ``reading``.
     """
     if labelled:
-        yield from _read_labels(checkpoint, source, reading)
+        yield from _build_target_sequences(checkpoint, source, reading)
         return
     for sequence in source:
         ids = checkpoint.shift_right(sequence.ids[: checkpoint.longest_target])
@@ -151,7 +153,7 @@ def build_decoder_sequences(
             reading.links_lost += len(sequence.awaited.links)
 
 
-def _read_labels(
+def _build_target_sequences(
     checkpoint: Checkpoint, source: Sequence[TokenSequence], reading: Reading
 ) -> Iterator[TokenSequence]:
     texts = [str(sequence.label) for sequence in source]
@@ -220,6 +222,7 @@ def split_examples(documents: Iterable[Document], choose: Choose) -> Iterator[Do
 
 
 def _split_rows(documents: Iterable[Document], choose: Choose) -> Iterator[Document]:
+    """Yield each text of the chosen pairs or triplets once, with its uses in all of them."""
     numbers = DocumentNumbers()
     texts: dict[str, tuple[str | None, list[Use]]] = {}
     for example, document in enumerate(choose(documents)):
@@ -232,7 +235,7 @@ def _split_rows(documents: Iterable[Document], choose: Choose) -> Iterator[Docum
 
 
 def _list_parts(document: Document) -> Sequence[tuple[str, float]]:
-    """List the texts of a pair, each with the score of the pair, or of a triplet, each with 0."""
+    """List the texts of a pair with its score, which must be a number, or those of a triplet with 0."""
     label = document.label
     if isinstance(label, Triplet):
         return [(text, 0.0) for text in (document.text, label.positive, label.negative)]
@@ -247,7 +250,7 @@ def _list_parts(document: Document) -> Sequence[tuple[str, float]]:
 
 
 def _split_queries(documents: Iterable[Document], choose: Choose) -> Iterator[Document]:
-    """Number the queries, and note at each passage which of them it answers."""
+    """Yield the chosen queries, then all passages, each with the chosen queries that it answers."""
     rest, numbers = iter(documents), DocumentNumbers()
     queries, passages = list[Document](), list[Document]()
     while not passages and (document := next(rest, None)) is not None:

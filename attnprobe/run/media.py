@@ -39,7 +39,7 @@ Measured = tuple[int, Grid | None]
 
 
 def read_media(reader: TokenReader, folder: MediaFolder) -> Corpus:
-    """List what is read of a folder, and plan its batches.
+    """Cut the files of a folder into clips and plan their batches, or refuse a folder without sound.
 
     Only the first window of long sound is kept where a decoder reads along.
     """
@@ -85,6 +85,7 @@ def read_media(reader: TokenReader, folder: MediaFolder) -> Corpus:
 
 
 def _cut_clips(item: Item, processor: Processor, *, fixed: bool) -> list[Clip]:
+    """Cut sound into windows, none if it is too short to be heard; an image is one clip."""
     if processor.kind == IMAGE:
         return [Clip(item, shape=() if fixed else read_image_size(item.path))]
     samples = count_samples(item.path, processor.rate)
@@ -131,7 +132,7 @@ def _measure_clips(
 
 
 def read_pictures(reader: TokenReader, documents: Iterable[Document]) -> Corpus:
-    """Prepare each image with its text once, and plan batches.
+    """Prepare each image with its text once, and plan batches, or refuse a text without an image.
 
     A text that is too long loses its end; it can't be cut into windows, which would see no image.
     """

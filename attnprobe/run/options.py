@@ -21,7 +21,7 @@ MOST_PARTS = 1_000_000
 
 
 def parse_until(given: "str | float | Mapping[str, float]") -> dict[str, float]:
-    """Parse --until: a width for each named column, or one for all under the empty name.
+    """Parse --until, or refuse it: a width for each named column, or one for all under the empty name.
 
     >>> parse_until("0.05"), parse_until("entropy=0.1,previous=.02")
     ({'': 0.05}, {'entropy': 0.1, 'previous': 0.02})
@@ -43,7 +43,7 @@ def parse_until(given: "str | float | Mapping[str, float]") -> dict[str, float]:
 
 
 def parse_part(given: str) -> tuple[int, int]:
-    """Parse --part: the number of the part, from 1 on, and the number of parts.
+    """Parse --part, or refuse it: the number of the part, from 1 on, and the number of parts.
 
     >>> parse_part("3/100")
     (3, 100)
@@ -100,7 +100,7 @@ class CorpusOptions:
 
 
 def add_corpora(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Add up the records of two parts of a corpus, for which rare tokens were not counted."""
+    """Add up the records of two parts of a corpus: counts and digests; the rest is the first one's."""
     counts = {name: value + second[name] for name, value in first.items() if type(value) is int}
     lists = {"texts": [*first["texts"], *second["texts"]]}
     return {**first, **counts, **lists, "spelled_token": first["spelled_token"] or second["spelled_token"]}

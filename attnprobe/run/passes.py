@@ -162,7 +162,7 @@ class Run:
         return total
 
     def add_up(self, mine: Any, restore: Restore) -> Any:
-        """Add up what all processes have, in their order; every process gets the whole."""
+        """Add up what all processes have, in their order, for each of them; refuse if none has anything."""
         parts = [] if mine is None else [mine]
         if self.processes.ranks.size > 1:
             gathered = self.processes.gather(None if mine is None else mine.arrays())
@@ -223,7 +223,7 @@ class Halving:
         return reduce(add, self.run(batch, work))
 
     def run(self, batch: Batch, work: Callable[[Batch], Result]) -> list[Result]:
-        """Do the work, whole or in parts, and list the results in the order of the sequences."""
+        """Do the work, whole or in parts, and list the results in order; refuse one sequence too long."""
         sequences, length = len(batch), batch.length
         if self._most is None or sequences == 1 or sequences * length <= self._most:
             try:

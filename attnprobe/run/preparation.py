@@ -64,7 +64,7 @@ def tokenise(
 
 
 def _read_text(reader: TokenReader, documents: Iterable[Document] | RepeatedTokens) -> Corpus:
-    """Tokenise text, or draw random tokens, with what a decoder beside an encoder reads."""
+    """Tokenise text, or draw random tokens, for encoder and decoder, or refuse text without a token."""
     checkpoint, options = reader.checkpoint, reader.options
     truncate = options.truncate or is_cut_short(options.max_length, checkpoint)
     prompts = {"": ""} if isinstance(documents, RepeatedTokens) else checkpoint.prompts

@@ -28,6 +28,7 @@ class Ranks:
 
     @classmethod
     def detect(cls) -> "Ranks":
+        """Read rank and size from the environment, or refuse what is no number; 0 of 1 by default."""
         size, rank = os.environ.get("WORLD_SIZE", "1"), os.environ.get("RANK", "0")
         if not (size.isdecimal() and rank.isdecimal()):
             raise UsageError(f"WORLD_SIZE={size!r} and RANK={rank!r} of the environment are no numbers.")
@@ -40,7 +41,7 @@ class Ranks:
 
     @contextmanager
     def join(self) -> Iterator["ProcessGroup"]:
-        """Join the process group, and leave it together."""
+        """Join the group of all processes and yield it; leave it at the end."""
         if self.size == 1:
             yield ProcessGroup()
             return
@@ -84,7 +85,7 @@ class ProcessGroup:
 
 @contextmanager
 def _explain_loss() -> Iterator[None]:
-    """Say that another process is gone, whichever it is, where torch speaks of connections and stores."""
+    """Turn a RuntimeError of torch's connections into an AttnprobeError: another process is gone."""
     try:
         yield
     except RuntimeError as error:

@@ -44,7 +44,7 @@ class RepeatedTokens:
         return 2 * self.length + len(frame)
 
     def draw(self, checkpoint: Checkpoint, frame: Frame) -> Iterator[TokenSequence]:
-        """Draw the sequences for a model, framed as its tokenizer frames a text."""
+        """Draw the sequences for a model, framed as its tokenizer frames a text, or refuse the length."""
         longest = _find_longest(checkpoint, frame)
         if self.length > longest:
             raise UsageError(

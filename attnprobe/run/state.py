@@ -69,7 +69,7 @@ class State:
         self._stages = {} if path is None else self._load(path)
 
     def stage(self, name: str, key: Mapping[str, str] | None = None) -> Stage:
-        """Restore a stage, or begin it; ``key`` is what it depends on, beside what the whole run does."""
+        """Restore a stage or begin it, or refuse one with another ``key``, what it alone depends on."""
         stages = {} if self.path is None else self._stages
         stage = stages.setdefault(name, Stage(self, dict(key or {}), 0, {}))
         self._check_key(stage.key, key or {})
@@ -82,7 +82,7 @@ class State:
             self.write()
 
     def write(self) -> None:
-        """Write the file, whole or not at all; a disk that takes no more must not cost the table."""
+        """Write the file, whole or not at all, if something changed; a failure is only a warning."""
         if self.path is None or not self._changed:
             return
         try:
@@ -125,6 +125,7 @@ class State:
             yield
 
     def _load(self, path: Path) -> dict[str, Stage]:
+        """Load the stages in a file by name, if it exists; refuse a damaged one or one of another run."""
         check_state(path)
         if not path.exists():
             return {}

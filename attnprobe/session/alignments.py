@@ -22,7 +22,7 @@ def open_aligned(
     """Open pairs of texts (files, a table, a list) with an alignment for each (a file, a list)."""
     from attnprobe.corpus.alignments import align_documents, read_lines
 
-    source = _open_pairs(texts, targets, options)
+    source = _open_parallel(texts, targets, options)
     if isinstance(alignments, str | Path):
         path = Path(alignments)
         files = [*source.described.get("sources", [source.described]), _describe_file(path)]
@@ -34,7 +34,8 @@ def open_aligned(
     return replace(source, documents=documents)
 
 
-def _open_pairs(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSource:
+def _open_parallel(texts: Any, targets: Any, options: Mapping[str, Any]) -> OpenSource:
+    """Open pairs of texts from two files, a file of joined pairs, a table or lists."""
     from attnprobe.corpus.alignments import read_joined, read_parallel
     from attnprobe.corpus.rows import TABLES
     from attnprobe.corpus.streams import strip_packing

@@ -46,7 +46,7 @@ def list_run(
     revisions: Sequence[str] | None = None,
     steps: "str | Iterable[int] | None" = None,
 ) -> list[SavedCheckpoint]:
-    """List the checkpoints of a training run, in the order of training.
+    """List the checkpoints of a training run by ascending step, or refuse fewer than two or equal steps.
 
     ``models`` are folders, patterns of folders, or ids of the hub; or one model, with its ``revisions``.
     Without ``steps``, names say the step of each: the number behind ``step``, ``checkpoint`` or ``epoch``.
@@ -81,13 +81,14 @@ def list_run(
 
 
 def parse_revisions(revisions: str | Sequence[str] | None, revision: str | None = None) -> list[str] | None:
-    """Read the revisions that a user gives, as names or as ``step1000,step2000``."""
+    """Read revisions, listed or as ``step1000,step2000``, or refuse them beside ``revision``."""
     if revisions is not None and revision is not None:
         raise UsageError("--revision is one of --revisions; leave it out.")
     return split_names(revisions)
 
 
 def pair_revisions(models: Sequence[Any], revisions: Iterable[str]) -> list[tuple[str, str]]:
+    """List the one model with each of its revisions, or refuse several models and a folder."""
     from attnprobe.model.folders import DEMO
 
     if len(models) != 1 or not isinstance(models[0], str | Path):
@@ -103,7 +104,7 @@ def _is_pattern(name: str | Path) -> bool:
 
 
 def _list_folders(name: str) -> list[str]:
-    """List the folders that a pattern matches; of another name, itself."""
+    """List the folders that a pattern matches, sorted, or refuse none; of another name, itself."""
     if not _is_pattern(name):
         return [name]
     every = glob.glob(str(Path(name).expanduser()))  # noqa: PTH207 - the whole path is a pattern
@@ -114,7 +115,7 @@ def _list_folders(name: str) -> list[str]:
 
 
 def parse_steps(steps: "str | Iterable[int] | None") -> list[int] | None:
-    """Read the steps that a user gives, as numbers or as ``0,500,1000``."""
+    """Read the steps that a user gives, as numbers or as ``0,500,1000``, or refuse them."""
     if steps is None:
         return None
     listed = steps.split(",") if isinstance(steps, str) else list(steps)
@@ -127,7 +128,7 @@ def parse_steps(steps: "str | Iterable[int] | None") -> list[int] | None:
 def read_steps(names: Sequence[str]) -> list[int]:
     """Read the step of each checkpoint from its name: a folder, an id of the hub, or a revision.
 
-    The number behind ``step``, ``checkpoint`` or ``epoch`` counts.
+    The number behind ``step``, ``checkpoint`` or ``epoch`` counts; a name without one is refused.
 
     >>> read_steps(["run/checkpoint-500", "run/checkpoint-1000/", "step2000-tokens4B"])
     [500, 1000, 2000]

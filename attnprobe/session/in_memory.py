@@ -73,7 +73,7 @@ def _read_rows(texts: Any, columns: Mapping[str, Any], kind: str) -> Iterator[Ro
 
 
 def _read_cells(column: Iterable[Any], *, lists: bool = True) -> Iterator[Any]:
-    """Read a column of pyarrow's, numpy's or Python's cells as Python's; with ``lists``, arrays as lists."""
+    """Yield pyarrow's, numpy's or Python's cells as Python's, missing as None; ``lists`` for arrays."""
     for cell in column:
         plain = cell.as_py() if hasattr(cell, "as_py") else cell
         dimensions = getattr(plain, "ndim", None)
@@ -85,7 +85,7 @@ def _read_cells(column: Iterable[Any], *, lists: bool = True) -> Iterator[Any]:
 
 
 def read_documents(texts: Any, labels: Iterable[Any] | None = None) -> Iterator[Document]:
-    """Read texts one by one; with labels, all at once."""
+    """Make documents of texts, one by one, or with a label for each, all at once; refuse other types."""
     if not isinstance(texts, Iterable):
         raise UsageError(f"texts must be strings or pairs of strings, not {type(texts).__name__}.")
     read = _read_cells(texts, lists=False)

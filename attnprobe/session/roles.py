@@ -27,7 +27,7 @@ def list_gold(options: Mapping[str, Any]) -> dict[str, GivenTexts]:
 
 
 def open_sources(texts: GivenTexts, options: Mapping[str, Any]) -> dict[str, OpenSource]:
-    """Open the texts and the files with gold links; the census is of the first of them."""
+    """Open the texts, or else a treebank, and all gold links, by name; the census is of the first."""
     sources: dict[str, OpenSource] = {}
     files = list_gold(options)
     if texts is None:
@@ -44,7 +44,7 @@ def open_sources(texts: GivenTexts, options: Mapping[str, Any]) -> dict[str, Ope
 
 
 def name_columns(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Name the columns of a file with gold links beside texts, whose columns are none of a treebank."""
+    """Copy the options for a file with gold links: without the texts' columns, unless of ``links``."""
     of_texts = ("text_column", "text_pair_column", "document_column", "label_column", "no_header")
     return {**options, "name": None, **({} if kind == "links" else dict.fromkeys(of_texts))}
 

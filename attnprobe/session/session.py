@@ -129,7 +129,7 @@ class Call:
 
 
 def parse_layers(given: str | int | Iterable[int] | None) -> tuple[int, ...] | None:
-    """Read which layers are wanted, counted from 0; None for all of them.
+    """Read which layers are wanted, from 0, sorted, or refuse them; None for all of them.
 
     >>> parse_layers("0, 3-5"), parse_layers([2, 1]), parse_layers(7), parse_layers(None)
     ((0, 3, 4, 5), (1, 2), (7,), None)
@@ -150,7 +150,7 @@ def parse_layers(given: str | int | Iterable[int] | None) -> tuple[int, ...] | N
 def open_call(
     options: Mapping[str, Any], *models: Any, tokenizers: Sequence[Any] | None = None, check: bool = True
 ) -> Iterator[Call]:
-    """Read the keywords of a call, refuse its models, and set threads and progress while it works.
+    """Read the keywords of a call, refuse models that can't be loaded, and set threads and progress.
 
     ``tokenizers`` are those of several loaded models; without ``check``, models are not refused.
     """
@@ -213,7 +213,7 @@ def check_model(model: Any, tokenizer: "Tokenizer | None", options: Mapping[str,
 
 
 def read_first(source: OpenSource) -> OpenSource:
-    """Read the first document now, so that a source that can't be read is refused before the model loads."""
+    """Read the first document, to refuse early what can't be read; with an image, the kind is ``BOTH``."""
     if source.kind not in {"text", BOTH}:
         return source
     documents = iter(source.documents)
@@ -237,7 +237,7 @@ def read_task(options: Mapping[str, Any], labels: Any = None) -> "TaskOptions":
 
 
 def check_labels(source: OpenSource, task: "TaskOptions") -> OpenSource:
-    """Refuse a task that needs labels where there are none."""
+    """Return the source, with all its documents, or refuse a task that needs other labels."""
     from attnprobe.intervention.request import check_gold, peek
 
     labelled, documents = peek(source.documents)

@@ -123,7 +123,7 @@ def open_gold(texts: Any, kind: str, options: Mapping[str, Any]) -> OpenSource:
 
 
 def open_pairs(pairs: Any, options: Mapping[str, Any], other: str | None) -> OpenSource:
-    """Open pairs of a clean and a corrupted text: a file, a hub dataset, dicts, or a table of columns."""
+    """Open pairs of a clean and a corrupted text: a file, a hub dataset, dicts or a table; refuse others."""
     check_standard_input(pairs)
     source = open_texts(pairs, options, other_column=other, contrasts=True)
     if source.kind != "text":
@@ -152,7 +152,7 @@ def replay(items: Any) -> Any:
 def open_to_replay(
     texts: Any, options: Mapping[str, Any], labels: Any = None, *, find_labels: bool = False
 ) -> tuple[Any, OpenSource]:
-    """Open texts, and return them beside the source in a form that can be opened again."""
+    """Open texts; return first what can be opened again in their place, then the source."""
     source = open_texts(texts, options, labels, find_labels=find_labels)
     spec = getattr(texts, "spec", texts)
     if isinstance(spec, str) and spec == STDIN:

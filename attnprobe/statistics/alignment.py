@@ -118,7 +118,7 @@ def _find_sides(
 
 
 def _mark_gold(pairs: list[tuple[Ends, Ends, str]], askers: int, answers: int) -> tuple[Bools, Bools]:
-    """Mark the words that are aligned for sure, and those that are; a span stands for each of its words."""
+    """Mark pairs (asker, answer) aligned for sure, and at all; a span stands for each of its words."""
     sure, possible = np.zeros((2, askers, answers), bool)
     for asker, answer, label in pairs:
         cells = slice(*asker), slice(*answer)

@@ -105,7 +105,7 @@ def cross_fit(links: Links, labels: Labels) -> CrossFit | None:
 
 
 def score_share(name: str, head: CrossFit, baseline: CrossFit | None = None) -> dict[str, float]:
-    """Give the share of links that are found, or how far it is ahead, and its error; nothing of no links."""
+    """Give the share of links that are found, or how far it is ahead, and its error; {} for no links."""
     if not head.scored.total:
         return {}
     estimate = Difference(head, baseline).estimate
@@ -121,7 +121,7 @@ def score_best(
     tests: int,
     part: Links | None = None,
 ) -> dict[str, Any]:
-    """Name the head that most folds chose, and score it, or what all chose on a part of the documents."""
+    """Give cells: the head that most folds chose, and scores of each fold's head, on ``part`` if given."""
     head = fit if part is None else fit.keep_choice(part)
     layer, number, position = candidates[fit.named]
     row = {"layer": labels.places[layer].layer, "head": number, "position": position or None}

@@ -103,7 +103,7 @@ def pair_table(title: str, measurement: Measurement, _: Sequence[Statistic], lab
 
 
 def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
-    """Tabulate, for each head, its mean distance to its layer and its nearest other head."""
+    """Tabulate, for each head, its mean divergence from its layer's others, and its nearest other."""
     mean, pairs = measurement.sums[MEAN.name], measurement.sums[PAIRS.name]
     layers, heads = mean.count.shape
     between, error = arrange_pairs(pairs.average), arrange_pairs(pairs.standard_error)
@@ -121,7 +121,7 @@ def by_head_table(title: str, measurement: Measurement, _: Sequence[Statistic], 
 
 
 def by_layer_table(title: str, measurement: Measurement, _: Sequence[Statistic], labels: Labels) -> HeadTable:
-    """Tabulate, for each layer, mean and spread of the divergence and the head furthest away."""
+    """Tabulate, for each layer, mean and spread of the divergence, and the head that diverges most."""
     layer, pairs, mean = (measurement.sums[each.name] for each in (LAYER, PAIRS, MEAN))
     build = TableBuilder(labels, len(mean.count))
     build.layers(range(len(mean.count)))

@@ -89,7 +89,7 @@ def earlier(block: AttentionBlock) -> Tensor:
 
 
 def _look_at(block: AttentionBlock, behind: int) -> Tensor:
-    """Read the probability of the key so far behind the earlier one, (batch, head, query); NaN for none."""
+    """Read p of the key ``behind`` places after that of ``earlier``, (batch, head, query); NaN for none."""
     before = earlier(block)
     place = (before + behind).clamp(min=0)
     there = (before >= 0) & block.layout.keys.kept.gather(1, place)

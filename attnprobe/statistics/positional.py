@@ -313,7 +313,7 @@ def mark_distant(layout: Layout) -> Tensor:
 
 
 def _add_up_steps(block: AttentionBlock) -> Tensor:
-    """Do so in an image: leading tokens, other special ones, each step row by row, and patches beyond."""
+    """Add up attention in an image: to leading tokens, other special ones, each step, and patches beyond."""
     import torch
 
     layout, steps = block.layout, range(-REACH_IN_PATCHES, REACH_IN_PATCHES + 1)

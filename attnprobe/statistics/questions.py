@@ -73,7 +73,7 @@ class Questions:
 
 
 def part_by_group(questions: Questions, groups: Groups) -> Questions:
-    """Let questions count by group of documents, whose name begins each key."""
+    """Return questions whose keys begin with the name of their group of documents."""
     question, key, sequence = questions.entries.T
     number = len(groups.names)
     pairs, place = np.unique(key * number + groups.of[sequence], return_inverse=True)
@@ -103,7 +103,7 @@ class QuestionBuilder:
     def ask(
         self, sequence: int, row: int, right: Sequence[Ends], keys: Sequence[Key], chance: float = 0.0
     ) -> None:
-        """Ask a row for candidates, of which some may be right; the question counts for keys."""
+        """Append a question to a row: ``right`` are its right candidates, if any; it counts for keys."""
         places = [self._keys.setdefault(key, len(self._keys)) for key in keys]
         self._entries += [(len(self._questions), place, sequence) for place in places]
         self._questions.append((row, len(self._right), len(self._right) + max(1, len(right))))
@@ -170,7 +170,7 @@ def _read_sides(annotation: TokenAnnotation) -> tuple[Words, Words]:
 def _ask_links(
     builder: QuestionBuilder, task: LinkTask, layout: Layout, sequence: int, annotation: TokenAnnotation
 ) -> None:
-    """Ask about the links of a sequence."""
+    """Append the questions about the links of a sequence to ``builder``, or count why they are left out."""
     positions = _POSITIONS if layout.shifted else _ONLY
     asking, answering = _read_sides(annotation)
     crossed, first = annotation.keys is not None, builder.offer(answering.ends)
@@ -255,7 +255,7 @@ def _find_right(
 
 
 def _find_asker(annotation: TokenAnnotation, asking: Words, answering: Words, asker: TokenSpan) -> Ends:
-    """Find the words of who asks; among the keys where these are the same words by their numbers."""
+    """Find the range of the asker's words; by numbers of keys where a decoder reads the same text."""
     if annotation.keys is None or not annotation.same:
         return asking.within(asker)
     words = zip(annotation.words, annotation.keys, strict=False)
@@ -306,14 +306,14 @@ def move_links(annotation: TokenAnnotation) -> TokenAnnotation:
             drawn = [link.candidates[place] for place in np.argsort(draws)]
             moved = link._replace(target=drawn[0], also=tuple(drawn[1 : 1 + len(link.also)]), guesses=())
         elif link.asks == "backward":  # where the source is among the keys
-            moved = _move(link, keys, queries, seed)
+            moved = _move_link(link, keys, queries, seed)
         else:
-            moved = _move(link, queries, keys, seed)
+            moved = _move_link(link, queries, keys, seed)
         links.append(moved)
     return annotation._replace(links=tuple(link for link in links if link is not None))
 
 
-def _move(link: TokenLink, home: Words, other: Words, seed: int) -> TokenLink | None:
+def _move_link(link: TokenLink, home: Words, other: Words, seed: int) -> TokenLink | None:
     source, target = home.within(link.source), other.within(link.target)
     if NONE in (source, target):
         return None

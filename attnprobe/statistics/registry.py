@@ -66,7 +66,7 @@ def census_statistics(*names: str) -> list[Statistic]:
 
 
 def every_statistic_of_heads() -> list[Statistic]:
-    """List the census by both weightings, the norms of what heads carry, mixing, and ranks but of maps."""
+    """List the census by both weightings, the norms of what heads carry, mixing, and ranks except of maps."""
     census = census_statistics()
     ranks = [statistic for statistic in select_statistics("rank") if statistic is not MAP_RANK]
     mixing = [CORRELATION, SHUFFLED, NORM]
@@ -85,7 +85,7 @@ def write_title(statistics: Sequence[Statistic], fixed: str = "") -> str:
 def find_statistic(name: str, custom: Iterable[Statistic] = ()) -> Statistic:
     """Find a statistic by its name, here, in another package, or among ``custom`` ones; weighted ones too.
 
-    It is a KeyError where there is none.
+    Raises KeyError where there is none, and UsageError where it can't be imported.
     """
     known = all_statistics() | {statistic.name: statistic for statistic in custom}
     if name in known:
@@ -112,7 +112,8 @@ def find_statistic(name: str, custom: Iterable[Statistic] = ()) -> Statistic:
 def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
     """List the statistics of a census by names of columns and families, and a user's own, in column order.
 
-    None is all of the census, and ``"entropy_norm"`` entropy of attention weighted by norm.
+    None is what the census has by default, and ``"entropy_norm"`` entropy of attention weighted by norm.
+    Unknown names are refused.
     """
     if wanted is None:
         return census_statistics()
@@ -125,13 +126,13 @@ def choose(wanted: Iterable[str | Statistic] | None) -> list[Statistic]:
             if chosen.setdefault(statistic.name, statistic) != statistic:
                 raise UsageError(f"Two statistics are called {statistic.name!r}; give one a name=....")
     if not chosen:
-        raise _refuse_unknown("(empty list)", every)
+        raise _make_unknown_error("(empty list)", every)
     inside = [statistic for statistic in every if chosen.get(statistic.name) == statistic]
     return [*inside, *(statistic for statistic in chosen.values() if statistic not in inside)]
 
 
 def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Statistic]:
-    """Find the statistics that a name stands for in a census, or check that a user's statistic fits in."""
+    """Find the statistics that a name stands for in a census, or refuse it; a statistic is its own."""
     statistic = name
     if isinstance(name, str):
         if name == DEFAULT:
@@ -142,19 +143,19 @@ def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Stati
             return meant
         for family in families():
             if family.commands and name in {family.name, *family.commands}:
-                raise _refuse_elsewhere(name, family)
+                raise _make_elsewhere_error(name, family)
         try:
             statistic = find_statistic(name)
         except KeyError:
-            raise _refuse_unknown(name, every) from None
+            raise _make_unknown_error(name, every) from None
     if not isinstance(statistic, Statistic):
         raise UsageError(
             f"statistics must be names, or functions decorated with attnprobe.statistic, not {name!r}."
         )
     if statistic.family.commands:
-        raise _refuse_elsewhere(statistic.name, statistic.family)
+        raise _make_elsewhere_error(statistic.name, statistic.family)
     if statistic.control:
-        raise _refuse_unknown(statistic.name, every)
+        raise _make_unknown_error(statistic.name, every)
     if statistic.rows != "head":
         raise UsageError(f"The statistic {statistic.name!r} is not one number a head; see `distance`.")
     if all_statistics().get(statistic.name, statistic) != statistic:
@@ -162,12 +163,12 @@ def _find_meant(name: str | Statistic, every: Sequence[Statistic]) -> list[Stati
     return [statistic]
 
 
-def _refuse_elsewhere(name: str, family: Family) -> AttnprobeError:
+def _make_elsewhere_error(name: str, family: Family) -> AttnprobeError:
     commands = join_names([f"attnprobe {command}" for command in family.commands])
     return AttnprobeError(f"The census has no {name!r}; it is measured by {commands}.")
 
 
-def _refuse_unknown(name: str, every: Sequence[Statistic]) -> AttnprobeError:
+def _make_unknown_error(name: str, every: Sequence[Statistic]) -> AttnprobeError:
     families = list(dict.fromkeys(statistic.family.name for statistic in every))
     others = sorted(entry_points(group=GROUP).names)
     known = {*families, *others, *(statistic.name for statistic in every)}

@@ -69,7 +69,7 @@ class RoleEvidence:
         return half_width(self.read(f"{name}_se"), self.documents.get(name, 0))
 
     def meets(self, criterion: Criterion, thresholds: Mapping[str, float]) -> NDArray[np.bool_]:
-        """Tell the heads whose whole intervals lie at the thresholds of a criterion or above them."""
+        """Tell the heads whose whole intervals reach the thresholds; if ``sharp``, broad ones do not."""
         holds = np.ones(self.heads, bool)
         for measure, bound in criterion.bounds.items():
             threshold = thresholds[bound] if isinstance(bound, str) else bound
@@ -186,7 +186,7 @@ def find_known_relations(counts: LinkCounts, task: LinkTask, name: str, gain: fl
 
 
 def _list_relations(counts: LinkCounts, task: LinkTask) -> Iterator[tuple[Key, int, LinkAnswers]]:
-    """List the relations of which there are enough links, layer by layer, and who finds them."""
+    """Yield relations with enough links, layer by layer, with the answers of heads and rules."""
     only_all = all(label == ALL for label, *_ in counts.near)
     for key in counts.near:
         for layer in range(counts.shape[0]) if only_all or key[0] != ALL else ():

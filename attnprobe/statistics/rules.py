@@ -218,7 +218,7 @@ def choose_by_rules(
 
 
 def _count_runs(alike: Bools, row_of_second: int, column_of_second: int) -> Ints:
-    """Count how many words before two are alike; none of another text, where second ones begin so."""
+    """Count for each two words (asker, answer) how many words just before both are alike, within a text."""
     runs = np.zeros(alike.shape, np.int64)
     for row in range(1, len(runs)):
         runs[row, 1:] = (runs[row - 1, :-1] + 1) * alike[row - 1, :-1] * (row != row_of_second)

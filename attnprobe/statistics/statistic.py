@@ -72,7 +72,7 @@ def read_at(peaks: Tensor, feature: Tensor) -> Tensor:
 
 
 def sinks(layout: Layout) -> Tensor:
-    """Mark the keys that attract attention whatever they mean, (batch, key): special ones, and the first."""
+    """Mark the keys that attract attention whatever they mean, (batch, key): special ones, a text's first."""
     marked = layout.keys.special.clone()
     if layout.grid is None:  # the first patch of an image is one like the others
         marked[:, 0] = True
@@ -109,7 +109,7 @@ _NEEDS = (*OBSERVABLE, "contributions", UNEMBEDDING)
 
 
 def add_mean_and_error(statistic: Statistic, sums: Any, build: TableBuilder) -> None:
-    """Append the mean of cells (layer, head) with its error, and with its own number of sequences."""
+    """Append the mean of cells (layer, head), any error, and with ``own_count`` the number of sequences."""
     name, unit, headline, title = statistic.name, statistic.unit, statistic.headline, statistic.title
     if isinstance(sums, Constant):
         build.add(Column(name, unit, headline=headline, title=title), sums.average.ravel())
@@ -273,7 +273,7 @@ SUFFIX, BY_NORM = "_norm", ", by norm"
 
 
 def weight_by_norm(statistic: Statistic) -> Statistic:
-    """Give the same statistic about rows that are weighted by norm, as ``NAME_norm``; refuse others."""
+    """Give the same statistic about rows that are weighted by norm, as ``NAME_norm``, or refuse it."""
     if statistic.weights == "norm":
         return statistic
     unit, title = f"{statistic.unit}{BY_NORM}", f"{statistic.title}{BY_NORM}"

@@ -60,7 +60,7 @@ class Tabulation:
     def _tabulate(
         self, title: str, measurement: Measurement, statistics: Sequence[Statistic], labels: Labels
     ) -> HeadTable:
-        """Tabulate all documents: first plain attention, then attention weighted by norm, then lengths."""
+        """Tabulate all documents: first plain attention, then attention weighted by norm, then norms."""
         as_it_is = [statistic for statistic in statistics if statistic.weights == "attention"]
         plain = {statistic.name: statistic.of for statistic in statistics if statistic.of is not None}
         lengths = [each for each in statistics if each.weights == "norm" and each.of is None]
@@ -165,14 +165,14 @@ def stack_groups(
     whole: HeadTable, groups: Mapping[str, HeadTable], by_group: Mapping[str, Measurement]
 ) -> HeadTable:
     """Put the rows of all groups above those of each group."""
-    notes = [*_describe_groups({name: by_group[name] for name in groups}), *whole.notes]
+    notes = [*_note_groups({name: by_group[name] for name in groups}), *whole.notes]
     # What is merged is called so already.
     title = f"{whole.title.removesuffix(_BY_GROUP)}{_BY_GROUP}"
     return replace(stack_rows([(ALL_GROUPS, whole), *groups.items()], GROUP, notes), title=title)
 
 
 def _add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
-    """Add to the rows of all groups a test that groups, of so many documents, are alike in each measure."""
+    """Return the table with a test in rows of all groups: that groups of so many documents share a value."""
     keys = [column.name for column in table.columns if column.role == "key" and column.name != GROUP]
     rows = list(zip(table.data[GROUP], *(table.data[key] for key in keys), strict=True))
     places = {names: row for row, names in enumerate(rows)}
@@ -201,7 +201,7 @@ def _add_tests(table: HeadTable, documents: Mapping[str, int]) -> HeadTable:
     return replace(table, columns=columns, data=data)
 
 
-def _describe_groups(groups: Mapping[str, Measurement]) -> Iterator[str]:
+def _note_groups(groups: Mapping[str, Measurement]) -> Iterator[str]:
     sums = [each for group in groups.values() for each in group.sums.values() if isinstance(each, Clustered)]
     # Sums that tell all documents apart know how many there are.
     counted = bool(sums) and not any(each.groups.shared for each in sums)

@@ -43,8 +43,8 @@ _Pairs = set[tuple[int, int]]
 def gold_trees(layout: Layout) -> tuple[Sentences, NDArray[np.float64]]:
     """Find the words of each sentence, without punctuation, and the gold tree over them.
 
-    Gives the sentences with a gold edge, and (sequence, number) what is counted but of heads; NaN without
-    annotation.
+    Gives the sentences with a gold edge, and ``COUNTS`` (sequence, number), 0 for trees of heads; NaN without
+    annotation, and in sequences that are left out.
     """
     from attnprobe.kernels.words import Sentences
 

@@ -44,7 +44,7 @@ class Sum:
         return None
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Name everything that is needed to go on adding."""
+        """Give the arrays, by name, that are needed to go on adding."""
         arrays: dict[str, NDArray[Any]] = {}
         for each in fields(self):
             part = getattr(self, each.name)
@@ -58,7 +58,7 @@ class Sum:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, **known: Any) -> Self:
-        """Restore what ``arrays`` gave; ``known`` are fields that a subclass restores itself."""
+        """Restore a sum from its ``arrays()``; ``known`` are fields that a subclass restores itself."""
         for each in fields(cls):
             if each.name in known:
                 continue
@@ -113,7 +113,7 @@ class Measurement:
         return max(counts, default=self.sequences)
 
     def of(self, names: Iterable[str]) -> "Measurement":
-        """Keep some statistics."""
+        """Give a measurement of these statistics alone, in each group too."""
         kept = list(names)
         sums = {name: self.sums[name] for name in kept}
         groups = {name: group.of(kept) for name, group in self.groups.items()}
@@ -167,7 +167,7 @@ def pack(arrays: Arrays) -> str:
 
 
 def unpack(text: Any) -> Mapping[str, NDArray[Any]]:
-    """Restore what ``pack`` gave; a ValueError says that it is nothing of the kind."""
+    """Restore the arrays from what ``pack`` gave; raises ValueError for anything else."""
     try:
         content = base64.b64decode(text, validate=True)
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:

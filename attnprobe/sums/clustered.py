@@ -48,19 +48,19 @@ class ClusterSums(Sum):
         >>> ClusterSums.of(np.array([1.0, 2.0, 5.0]), np.array([200, 300, 200])).total
         array([6., 2.])
         """
-        return cls(*sum_by_key(values, keys))._fold_if_many()
+        return cls(*sum_by_key(values, keys))._merge_if_many()
 
     def __add__(self, other: Self) -> Self:
         ours, theirs = self, other
         if ours.shared or theirs.shared:
-            ours, theirs = ours._fold(), theirs._fold()
+            ours, theirs = ours._merge_clusters(), theirs._merge_clusters()
         keys = np.union1d(ours.keys, theirs.keys)
         count, total = np.zeros((2, len(keys), *self.count.shape[1:]))
         for side in (ours, theirs):
             at = np.searchsorted(keys, side.keys)
             count[at] += side.count
             total[at] += side.total
-        return type(self)(keys, count, total)._fold_if_many()
+        return type(self)(keys, count, total)._merge_if_many()
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -80,10 +80,11 @@ class ClusterSums(Sum):
         nothing = np.zeros((0, *cells))
         return cls.from_arrays(kept) if kept else cls(np.zeros(0, np.int64), nothing, nothing)
 
-    def _fold_if_many(self) -> Self:
-        return self if len(self) <= MOST else self._fold()
+    def _merge_if_many(self) -> Self:
+        return self if len(self) <= MOST else self._merge_clusters()
 
-    def _fold(self) -> Self:
+    def _merge_clusters(self) -> Self:
+        """Let documents share clusters: those whose names leave the same rest share one."""
         keys, inverse = np.unique(self.keys % MOST, return_inverse=True)
         count, total = np.zeros((2, len(keys), *self.count.shape[1:]))
         np.add.at(count, inverse, self.count)

@@ -269,7 +269,7 @@ class PermutationTest:
         *,
         one_sided: bool = False,
     ) -> float:
-        """Test a difference ``delta``, two-sided or that it is above 0; ``differences`` draws so many.
+        """Compute p of ``delta``, two-sided or above 0; ``differences(random, n)`` draws n by chance.
 
         Differences as close as ``rounding`` are equal: sums of other orders round otherwise.
         """

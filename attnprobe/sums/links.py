@@ -98,7 +98,7 @@ class LinkCounts(Sum):
         return self._rename_keys([key[1:] for key in self.keys])
 
     def _rename_keys(self, names: Sequence[Key | None], keys: tuple[Key, ...] | None = None) -> Self:
-        """Give keys other names, among ``keys`` if given: what gets one name adds up, and None goes."""
+        """Rename each key, among ``keys`` if given: counts of one name add up, those of None are left out."""
         keys = order_keys(name for name in names if name is not None) if keys is None else keys
         if tuple(names) == keys == self.keys:
             return self

@@ -20,7 +20,7 @@ from attnprobe.table.table import HeadTable
 
 
 def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> None:
-    """Refuse what only text has, of images and sound, and what only both together have, of either."""
+    """Refuse statistics of text where none is read, and those of images with text where either is alone."""
     named = next((one.family.name for one in statistics if one.about == "modalities"), None)
     if checkpoint.modality != BOTH and named is not None:
         raise UsageError(
@@ -38,7 +38,7 @@ def check_modality(checkpoint: Checkpoint, statistics: Sequence[Statistic]) -> N
 
 
 def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture) -> list[Statistic]:
-    """Leave out statistics of patches where there are none; refuse pairs of heads that see other tokens."""
+    """List statistics, of patches only with a grid; refuse an empty list, or pairs across unlike layers."""
     possible = [one for one in statistics if one.about != "patches" or architecture.grid is not None]
     if not possible:
         raise UsageError(f"{statistics[0].name} is about images, in which patches lie in rows.")
@@ -51,7 +51,7 @@ def drop_impossible(statistics: Sequence[Statistic], architecture: Architecture)
 
 
 def drop_counted(wanted: Sequence[list[Statistic]]) -> list[str]:
-    """Leave out what depends on counts over a whole corpus; say so, or refuse where nothing else is asked."""
+    """Take what counts over a whole corpus out of ``wanted``, and give a note; refuse if nothing is left."""
     names = [one.name for statistics in wanted for one in statistics if one.by_corpus]
     if not names:
         return []
@@ -108,7 +108,7 @@ def keep_layers(table: HeadTable, layers: Sequence[int]) -> HeadTable:
 
 
 def write_notes(statistics: Sequence[Statistic], rarity: Rarity | None, dtype: torch.dtype) -> list[str]:
-    """Warn of too little text for columns on rare tokens, or of half precision for the most attended key."""
+    """Write notes: too little text for columns on rare tokens, half precision for the most attended key."""
     notes: list[str] = []
     once = None if rarity is None else rarity.once
     if any(one.by_corpus for one in statistics) and once is not None:

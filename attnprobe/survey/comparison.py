@@ -166,7 +166,7 @@ def compare_checkpoints(
 
 
 def _share_tokens(first: Checkpoint, second: Checkpoint) -> bool:
-    """Tell whether two models make the same tokens of every text; of images and sound, that is seen later."""
+    """Tell whether two models make the same tokens of every text; True for images and sound, seen later."""
     if first.modality != "text":
         return True
     known: list[Any] = []
@@ -183,7 +183,7 @@ def _share_tokens(first: Checkpoint, second: Checkpoint) -> bool:
 def _drop_lone_decoders(
     checkpoints: tuple[Checkpoint, Checkpoint], *, by_word: bool
 ) -> tuple[tuple[Checkpoint, Checkpoint], list[str]]:
-    """Leave a decoder beside an encoder out, where the other model has none or reads other tokens."""
+    """Leave decoders beside encoders out, with a note, where one model has none or they read other tokens."""
     decoding = [checkpoint for checkpoint in checkpoints if checkpoint.decodes]
     starts = {checkpoint.start for checkpoint in decoding}
     if not decoding or (len(decoding) == 2 and not by_word and len(starts) == 1):
@@ -196,7 +196,7 @@ def _drop_lone_decoders(
 
 
 def _share_heads(models: Models, *, pairs: bool, match: Within | None) -> tuple[SharedHeads, list[str]]:
-    """Find the heads that both have; ``pairs`` says whether they have partners of another number, too."""
+    """Find the heads that both have, with notes, or refuse; ``pairs`` lets numbers of partners differ."""
     (first, first_layers), (second, second_layers) = models
     names = first.name, second.name
     if first.modality != "text":
@@ -244,7 +244,7 @@ def _fit_options(
 
 
 def _check_outputs(checkpoint: Checkpoint, architecture: Architecture) -> list[str]:
-    """Verify that what heads give can be read, and is probabilities times values, or say why not."""
+    """Verify that what heads give can be read, and is probabilities times values, or raise ModelError."""
     try:
         return check_observations(checkpoint, architecture, {"outputs", "values"})
     except UnobservableError as error:

@@ -41,7 +41,7 @@ class Choices:
         self.chosen: Ints = np.full((len(rows), heads), -1, np.int64)
 
     def take(self, probabilities: Tensor, sequence: int, query: int) -> None:
-        """Take a block (batch, head, query, key) that begins with a sequence and a query."""
+        """Choose for the rows that end in a block (batch, head, query, key) from a sequence and query on."""
         rows, (batch, _, queries, _) = self._rows, probabilities.shape
         there = (rows.sequence >= sequence) & (rows.sequence < sequence + batch)
         begins = np.maximum(rows.queries[:, 0], query) - query
@@ -155,7 +155,7 @@ _NAMES = {
 
 
 def align_maps(maps: Maps, layout: Layout) -> Maps:
-    """Give the maps of one sequence their gold alignment; as they are where they hold no two whole texts."""
+    """Return maps of one sequence with their gold alignment; as they are if they hold no two whole texts."""
     gold = ask_alignment(layout)
     ways = [key[1:] for key in gold.keys if key[0] == WORDS]
     if not ways:
@@ -206,7 +206,7 @@ def _rate_direction(
 
 
 def find_best_head(maps: Maps) -> tuple[int, int]:
-    """Find the head of the least error rate in any way: the place of its layer, and its number."""
+    """Find the head of the least error rate in any direction: the place of its layer, and its number."""
     assert maps.alignment is not None
     rates = np.stack([way.rates[..., 0] for way in maps.alignment.directions])
     least = np.where(np.isnan(rates), np.inf, rates).min(0)

@@ -136,7 +136,7 @@ def _check_size(architecture: Architecture, corpus: Corpus, batch: Batch) -> Non
 
 
 def _place_heads(architecture: Architecture, kind: Kind, maps: Tensor, sides: tuple[Side, Side]) -> Maps:
-    """Put the maps (1, head, query, key) that were kept of a kind in the places of all heads."""
+    """Put recorded maps (1, head, query, key) of a kind in the places of all heads; 0 for removed heads."""
     layers = [layer for layer, of in enumerate(architecture.kinds) if of is kind]
     standing = architecture.kept[layers]
     # A layer that lost all its heads computes one that stands in for them.
@@ -147,7 +147,7 @@ def _place_heads(architecture: Architecture, kind: Kind, maps: Tensor, sides: tu
 
 
 def _find_picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[np.uint8] | None:
-    """Give the image as the model saw it, cropped and scaled; None where it heard sound."""
+    """Give the image as the model saw it, or the file where that is patches; None unless images are alone."""
     if checkpoint.modality != "image":
         return None
     pixels = batch.inputs.get("pixel_values")
@@ -164,7 +164,7 @@ def _find_picture(checkpoint: Checkpoint, batch: Batch, path: Path) -> NDArray[n
 
 
 def _pool_maps(maps: Maps, say: Callable[[str], None]) -> Maps:
-    """Put patches of a large image into squares, and frames of long sound into stretches."""
+    """Pool maps of a large image over squares of patches, those of long sound over stretches; say so."""
     sides = [maps.keys] if maps.queries is maps.keys else [maps.queries, maps.keys]
     grouped = [_group_side(side) for side in sides]
     for side, (groups, pooled) in zip(sides, grouped, strict=True):

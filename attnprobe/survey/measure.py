@@ -61,7 +61,7 @@ class Evaluator:
     halving: Halving = field(default_factory=Halving)
 
     def evaluate(self, part: Batch) -> Values:
-        """Run a batch that fits the memory, and give each statistic of each of its sequences."""
+        """Run a batch that fits the memory: each statistic of each sequence, less that of its baseline."""
         values: Values = {}
         batches = [part]
         if part.baseline is not None and any(one.beyond_baseline for one in self.statistics):
@@ -177,7 +177,7 @@ class SequentialRun:
     looks: list[dict[str, Any]] = field(default_factory=list)  # documents, half the widest 95 % intervals
 
     def look(self, table: HeadTable, corpus: Mapping[str, Any]) -> bool:
-        """Look at a table of what is on record of a ``corpus``, and tell whether it is precise enough."""
+        """Add the interval widths of a table to ``looks``, and tell whether they are as narrow as asked."""
         self.columns, documents, most = find_targets(table, self.targets), corpus["clusters"], None
         if any(issubclass(one.sums, Blocked) for one in self.statistics):
             most = BLOCKS
@@ -213,7 +213,7 @@ class SequentialRun:
 
 
 def find_targets(table: HeadTable, targets: Mapping[str, float]) -> dict[str, float]:
-    """Find the columns that are to be precise; a target without a name is for all that have an error."""
+    """Give the target of each column, or refuse it; one without a name is for all that have an error."""
     errors = [one.name.removesuffix("_se") for one in table.columns if one.role == "error"]
     if not errors:
         raise UsageError("No column of this table has an error; leave out --until.")
@@ -237,7 +237,7 @@ def measure_width(table: HeadTable, name: str, documents: int, most: int | None 
 
 
 def split_rounds(documents: Documents, options: CorpusOptions, order: Order) -> Iterator[Documents]:
-    """Part documents in a random order at 128, 256, 512, ...; each part is read before the next."""
+    """Yield documents in a random order, in parts that end at 128, 256, 512, ...; read each in turn."""
     parts: Iterator[Any]
     chosen = select(documents, options.limit, None, order.seed)
     if isinstance(chosen, MediaFolder):

@@ -45,7 +45,7 @@ AT_A_TIME = 16
 
 
 def number_words(documents: Iterable[Document]) -> Iterator[Document]:
-    """Number the documents and their words, so that texts in different tokens can be paired."""
+    """Yield documents numbered, with all their words and without links, tags and answers, to be paired."""
     for number, document in enumerate(documents):
         sides: dict[Where, str | None] = {"text": document.text, "pair": document.pair}
         texts: dict[Where, str] = {where: text for where, text in sides.items() if text is not None}
@@ -174,7 +174,7 @@ def _compare_heads(
     *,
     pairs: bool,
 ) -> Tensor:
-    """Give (sequence, head, other head), or (sequence, head) without pairs."""
+    """Average divergences: (sequence, head, other head), or (sequence, head) without pairs."""
     (places, heads), (other_places, other_heads) = shared.find_kept(kind)
     size = shared.size(kind)
     whole = maps.new_full((len(maps), *(size if pairs else size[:1])), torch.nan)

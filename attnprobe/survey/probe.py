@@ -106,7 +106,7 @@ def probe_checkpoint(
 def _read_words(
     run: Run, checkpoint: Checkpoint, architecture: Architecture, corpus: Corpus, task: LinkTask
 ) -> AskedCorpus:
-    """Read attention between the words of all batches, as far as half of the free memory holds it."""
+    """Read attention between the words of all batches, or refuse more than half of the free memory holds."""
     statistic, taken = ask_words(task), 0
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -257,10 +257,10 @@ class ProbeData:
         return {name: entries[name] for name in order}
 
     def choose_head(self, questions: Ints, fold: Ints) -> tuple[int | None, Bools, float]:
-        """Choose for each fold the head that finds most links in the other folds.
+        """Choose for each fold the head and direction, a feature, that finds most links in the other folds.
 
         Returns:
-            The one that most folds choose, None where no head finds any; the answers of the heads of the
+            The feature that most folds choose, None where none finds any; the answers of the features of the
             folds; the share of folds that choose it.
         """
         hits, folds = self.join("heads")[questions], fold[questions]

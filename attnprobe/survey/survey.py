@@ -53,7 +53,7 @@ class CorpusRequest:
     targets: LabelledExamples | None = None  # counts the documents with a target text, once these are kept
 
     def keep_targeted(self, checkpoint: Checkpoint) -> "CorpusRequest":
-        """Keep the documents that have a target, where targets are to be read."""
+        """Keep the documents with a target, where labels are targets; refuse a model that reads none."""
         if not self.labelled or isinstance(self.documents, RepeatedTokens):
             return self
         if not checkpoint.decodes:
@@ -111,7 +111,7 @@ class TableRun:
         return [*chain.from_iterable(self.measured.values())]
 
     def take(self, name: str, measurement: Measurement, record: dict[str, Any]) -> None:
-        """Take what is this table's of what was found in a corpus, or in another part of the first."""
+        """Add this table's sums of a measured corpus, or of a further part of the first, and the record."""
         part = measurement.of(one.name for one in self.measured[name])
         if not self.record:
             self.measurement, self.record = part, record
@@ -139,7 +139,7 @@ class TableRun:
 
     @property
     def labels(self) -> Labels:
-        """What is on record, with the sums by which tables add up."""
+        """The labels of the table: names, notes, and its record, with the sums by which tables add up."""
         request, of = self.request, self.architecture
         record = {**self.record, **request.facts}
         others = record.get("other_corpora", {})

@@ -53,7 +53,7 @@ def label_sides(
 
 
 def _find_tiles(batch: Batch, image: NDArray[np.bool_]) -> Grid | None:
-    """Find rows and columns of the tokens of an image that is seen as one, row by row; or None."""
+    """Find the rows and columns of an image's tokens; None if it is seen in several parts, or in no grid."""
     places = np.flatnonzero(image)
     number = len(places)
     if number != places[-1] - places[0] + 1:
@@ -118,17 +118,17 @@ def label_text(
     special = special | (added & np.array([one is None for one in covered]))
     pieces = ["" if one is None else texts[one[0]][one[1] : one[2]] for one in covered]
     labels = tuple(piece.strip() or piece or name for piece, name in zip(pieces, names, strict=True))
-    words, word_labels = _find_words(texts, covered, labels)
+    words, word_labels = _number_words(texts, covered, labels)
     # A mark alone has no character of its own.
     labels = tuple(" " if name in _BEGINS else label for name, label in zip(names, labels, strict=True))
     second = next((place for place, one in enumerate(covered) if one and one[0]), 0)
     return Side(labels, names, special, words, word_labels, second=second)
 
 
-def _find_words(
+def _number_words(
     texts: Sequence[str], covered: Sequence[Covered], labels: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Give each token the word that its characters lie in; words that share a token are one."""
+    """Number the word of each token, and label the words; those that share a token are one."""
     spans = [(side, span.start, span.stop) for side, text in enumerate(texts) for span in find_words(text)]
     of_character = [np.full(len(text), -1) for text in texts]
     for word, (side, start, stop) in enumerate(spans):

@@ -88,7 +88,7 @@ class AskedCorpus(Sum):
 
 
 def read_word_maps(p: Tensor, spans: Tensor, query: int = 0) -> Tensor:
-    """Take attention between tokens to attention between words: sums, which queries yet to come add to.
+    """Add attention between tokens up to attention between words; results of further queries add to it.
 
     ``p`` (batch, head, query, key) is of some queries of each sequence, from ``query`` on; ``spans`` (batch,
     word, 2) are the first token of each word, and the one behind its last.
@@ -128,7 +128,7 @@ class WordScorer:
         """Take a block of a layer; ``layout`` is that of the whole batch."""
         if self._questions is None:
             questions = self._questions = self._statistic.function(layout)
-            self._find_words(questions)
+            self._set_words(questions)
         if layer != self._layer:
             self._close_layer()
             self._layer = layer
@@ -139,7 +139,7 @@ class WordScorer:
         self._maps[rows] += maps
 
     def finish(self) -> AskedCorpus:
-        """Close the last layer and give what is asked of the batch."""
+        """Close the last layer, and give the questions of the batch with attention and answers."""
         self._close_layer()
         questions = self._questions
         assert questions is not None  # as there is a layer
@@ -162,8 +162,8 @@ class WordScorer:
         )
         return AskedCorpus((batch,))
 
-    def _find_words(self, questions: Questions) -> None:
-        """Find the words that the questions of the batch are about: who is asked, and all candidates."""
+    def _set_words(self, questions: Questions) -> None:
+        """Set the spans of all words that questions are about, and who is asked, present and right."""
         rows, row = questions.rows, questions.row
         of_span = np.full(len(rows.spans), -1)
         for sequence, (first, stop) in zip(rows.sequence, rows.candidates, strict=True):
@@ -188,6 +188,7 @@ class WordScorer:
         self._sequence, self._asker, self._answers = map(torch.from_numpy, where)
 
     def _close_layer(self) -> None:
+        """Code the attention between words of the layer that ends, and keep which heads are right."""
         assert self._maps is not None
         maps = self._maps.cpu()[:, self._columns[self._layer]].permute(0, 2, 3, 1)
         self._maps = None

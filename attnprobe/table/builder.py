@@ -16,7 +16,7 @@ FEW_DOCUMENTS = 30
 
 
 def describe_documents(record: Mapping[str, Any]) -> list[str]:
-    """Note how many documents a corpus on record has, if they are fewer than its sequences."""
+    """Write the note on the documents of a corpus on record; none if every sequence is a document."""
     corpus = record.get("corpus")
     corpus = corpus if isinstance(corpus, Mapping) else {}
     documents, sequences = corpus.get("clusters"), corpus.get("sequences")
@@ -139,7 +139,7 @@ class TableBuilder:
             self.add(column, cells)
 
     def table(self, title: str, notes: Sequence[str] = ()) -> HeadTable:
-        """Make the table, with rows of the encoder first, then the decoder, then cross-attention."""
+        """Make the table without absent heads: rows of encoder, then decoder, then cross-attention."""
         order = [row for row in range(len(self.data["model"])) if row not in self._absent]
         if self._kinds:
             order.sort(key=lambda row: list(Kind).index(self._kinds[row]))

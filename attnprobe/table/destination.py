@@ -82,7 +82,7 @@ def _is_description(description: Path, path: Path) -> bool:
 
 
 def _resolve(output: Path) -> tuple[Path, Path]:
-    """Follow links to a file, and name its description beside it."""
+    """Follow links to a file, and name its description beside it; or refuse a path that no file can have."""
     try:
         path = output.resolve()
         for file in add_descriptions([path]):
@@ -95,7 +95,7 @@ def _resolve(output: Path) -> tuple[Path, Path]:
 
 
 def _check_path(output: Path, overwrite: bool) -> Path:
-    """Resolve the path of a file; raises UsageError unless it can be written."""
+    """Resolve the path of a file; raises UsageError unless it is free, or may be replaced, and writable."""
     path, _ = _resolve(output)
     if not path.parent.is_dir():
         raise UsageError(f"can't write {path}: the folder {path.parent} does not exist; make it first")

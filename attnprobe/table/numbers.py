@@ -24,7 +24,7 @@ def count_decimals(error: float) -> int:
 
 
 def format_number(value: object, digits: int = DIGITS) -> str:
-    """Write a number to ``digits`` significant digits, or to all digits before the point.
+    """Write a number to ``digits`` significant digits, or all before the point; a dash if undefined.
 
     >>> [format_number(value) for value in (0.078125, 1234.5, 12, -0.0000123456, 0.0)]
     ['0.0781', '1234', '12', '-1.23e-05', '0']
@@ -117,8 +117,9 @@ def write_column(
 ) -> list[str]:
     """Write the plain cells of a column, all numbers with the same decimals.
 
-    ``precision`` is a number of significant digits, instead of common decimals. With ``plus_minus`` between
-    them, errors are written behind their numbers; without it, errors only decide about decimals.
+    ``precision`` is a number of significant digits, instead of common decimals; a ``probability`` has three.
+    With ``plus_minus`` between them, errors are written behind their numbers; without it, errors only decide
+    about decimals.
     """
     chosen, whole = choose_format(values, errors), not any(isinstance(value, float) for value in values)
 

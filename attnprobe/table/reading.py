@@ -66,7 +66,7 @@ def read_parts(path: Path) -> tuple[Any, ...]:
 
 
 def _read_description(path: Path) -> Mapping[str, Any]:
-    """Read the json beside a table; empty if there is none, or it describes another table."""
+    """Read the json beside a table, or refuse a damaged one; empty if none describes this table."""
     beside = find_description(path)
     try:
         about = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}

@@ -46,7 +46,7 @@ class Side:
         return np.all(~_members(self.words) | self.special, axis=1)
 
     def with_image(self, image: NDArray[np.bool_], tiles: "Grid | None") -> "Side":
-        """Label the tokens of an image by row and column, or else by their number."""
+        """Label image tokens by row and column, or else number; each becomes a word, and none is special."""
         labels, places = np.array(self.labels, object), np.flatnonzero(image)
         numbered = [f"image {number}" for number in range(len(places))]
         labels[places] = numbered if tiles is None else _name_patches(tiles)
@@ -62,7 +62,7 @@ class Side:
 
     @classmethod
     def of_patches(cls, length: int, grid: "Grid | None", special: NDArray[np.bool_]) -> "Side":
-        """Label the patches of an image by row and column, or stretches of sound by their number."""
+        """Make the side of an image, its patches labelled by row and column, or of sound, by number."""
         named = [str(place) if grid is None else f"[token {place}]" for place in range(length)]
         if grid is not None:
             named[grid.first : grid.first + len(grid)] = _name_patches(grid)

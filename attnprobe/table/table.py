@@ -123,7 +123,7 @@ class HeadTable:
         return [column for column in self.columns if column.role == "key" or column.name in wanted]
 
     def take(self, only: Sequence[str] | None = None, rows: int | None = None) -> "HeadTable":
-        """Take the columns ``only``, with their errors and the keys; and the first ``rows``."""
+        """Take the columns ``only`` with errors and keys, in the first ``rows``; or refuse unknown names."""
         for name in only or ():
             if name not in self.data:
                 near = name_nearest(name, self.data)
@@ -244,7 +244,7 @@ class HeadTable:
 
 
 def _match_rows(left: HeadTable, right: HeadTable, keys: list[str]) -> list[int]:
-    """Find the row of the right table for each row of the left one, by the cells of their keys."""
+    """Find the right table's row for each of the left, by keys; or refuse unless rows match one to one."""
     ours, theirs = (list(zip(*(side.data[key] for key in keys), strict=True)) for side in (left, right))
     places = {place: row for row, place in enumerate(theirs)}
     if len(places) < len(theirs) or len(set(ours)) < len(ours):
@@ -274,7 +274,7 @@ def _list_documents(record: Mapping[str, Any]) -> list[int]:
 
 
 def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
-    """Append the columns of a table to those of another with the same rows, whose record stays."""
+    """Append to the left table what columns only the right one has, row by row; the left's record stays."""
     added = [column for column in right.columns if column.name not in left.data]
     data = {**left.data, **{column.name: right.data[column.name] for column in added}}
     notes = list(dict.fromkeys([*left.notes, *right.notes]))
@@ -282,7 +282,7 @@ def join_side_by_side(left: HeadTable, right: HeadTable) -> HeadTable:
 
 
 def stack_rows(parts: Sequence[tuple[Any, HeadTable]], name: str, notes: Sequence[str]) -> HeadTable:
-    """Stack the rows of tables, with a column ``name`` for their parts behind model and data set.
+    """Stack the rows of tables, with the part of each as third column ``name``, behind model and data set.
 
     The record is that of the first part. Cells of columns that a part lacks are None.
     """

@@ -123,7 +123,7 @@ def test_of_several_processes_the_first_says_it(monkeypatch, capfd):
     from attnprobe.cli.stopping import Stopping
 
     stopping = Stopping()
-    stopping.begin(["entropy", "demo"])
+    stopping.reset(["entropy", "demo"])
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in range(2):
         monkeypatch.setenv("RANK", str(rank))

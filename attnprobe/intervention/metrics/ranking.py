@@ -35,6 +35,7 @@ def ndcg(ranks: Ints, row: Ints, grades: Floats, queries: int) -> Floats:
 
     where the best has the relevant passages in the order of their grades. It is ``ndcg_cut_10`` of trec_eval.
     Of passages with equal scores, the one whose id comes last in the order of characters goes first.
+    ``row``, the query, ``ranks`` and ``grades`` are of each relevant passage, (pair,).
 
     Limits: 0 to 1. 1 if the passages are in the order of their grades, 0 if none of the first 10 is relevant.
 

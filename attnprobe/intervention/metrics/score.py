@@ -92,7 +92,7 @@ class Score:
         return len(rows) * self.function(total) - (len(rows) - 1) * without
 
     def find_p(self, predictions: Predictions, untouched: Predictions) -> float:
-        """Compute p of the difference between predictions for the same examples."""
+        """Compute p of the difference of two scores of the same examples; NaN if untested or undefined."""
         ours, theirs, clusters = self.rows(predictions), self.rows(untouched), predictions.get(CLUSTER)
         first, second = (rows.sum(0, dtype=np.float64) for rows in (ours, theirs))
         delta = float(self.function(first) - self.function(second))
@@ -108,7 +108,7 @@ class Score:
         left = _sum_documents((theirs - ours)[differ], None if clusters is None else clusters[differ])
 
         def exchange(draw: np.random.Generator, draws: int) -> Floats:
-            """Exchange the answers to documents between both models at random, and compare the scores."""
+            """Draw differences of the score, (draw,), by exchanging answers between both models."""
             moved = draw.integers(2, size=(draws, len(left)), dtype=np.int8).astype(np.float64) @ left
             return self.function(first + moved) - self.function(second - moved)
 
@@ -257,14 +257,14 @@ def spearman(decimals: int | None = None) -> Score:
 
 
 def _moments(predictions: Predictions) -> Floats:
-    """Compute 1, y, p, yy, pp and yp of each example, less the mean of y, so that little cancels."""
+    """Compute 1, y, p, yy, pp and yp, (example, 6), with the mean of y taken off y and p first."""
     gold, predicted = (predictions[name].astype(np.float64) for name in ("label", "prediction"))
     y, p = gold - gold.mean(), predicted - gold.mean()
     return np.stack([np.ones_like(y), y, p, y * y, p * p, y * p], -1)
 
 
 def _correlate(sums: Floats) -> Floats:
-    """Compute the correlation from sums of moments (..., 6)."""
+    """Compute the correlation from sums of moments (..., 6); NaN if either side is constant."""
     count, y, p, yy, pp, yp = np.moveaxis(sums, -1, 0)
     with np.errstate(all="ignore"):
         spreads = yy - y**2 / count, pp - p**2 / count

@@ -32,7 +32,7 @@ def import_objective(name: str) -> type[Objective]:
 def choose_task(
     load: Loader, options: TaskOptions, modality: str, labelled: Gold, progress: Progress
 ) -> tuple[Checkpoint, str]:
-    """Load the checkpoint with the head of the task, choose the objective, and say which it is.
+    """Load the checkpoint with a head for the task, and tell the user the objective, or refuse the task.
 
     Without --objective, it is the usual objective of the labels if the checkpoint holds its head, else masked
     or causal language modelling if it holds that head, else representation.
@@ -63,7 +63,7 @@ def choose_task(
 
 
 def _load(load: Loader, options: TaskOptions, modality: str, labelled: Gold) -> tuple[Checkpoint, str]:
-    """Load a checkpoint with the head of the first objective that it can do; return that objective's name."""
+    """Load a checkpoint for the first objective that it has a head for, else representation; return both."""
     named = options.objective
     names = [named] if named else [*_list_objectives(labelled), *_LANGUAGE]
     kinds = [*map(import_objective, names)]

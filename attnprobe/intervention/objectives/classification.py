@@ -171,7 +171,7 @@ class MultiLabel(Prediction):
 
 
 def _mark_labels(known: Classes, labels: Sequence[Label]) -> NDArray[np.float64]:
-    """Mark which labels each example has, (example, label)."""
+    """Mark which labels each example has by 1, others by 0, (example, label), or refuse a label."""
     listed = [_split_labels(known, label) for label in labels]
     rows = [[_BITS.get(str(name).strip()) for name in names] for names in listed]
     if all(len(row) == known.count and None not in row for row in rows):
@@ -183,6 +183,7 @@ def _mark_labels(known: Classes, labels: Sequence[Label]) -> NDArray[np.float64]
 
 
 def _split_labels(known: Classes, label: Label) -> list[Any]:
+    """List the labels of one example; a string that names a label as a whole is not split."""
     if isinstance(label, tuple):
         return list(label)
     if isinstance(label, str) and known.find(label) is None:
@@ -288,6 +289,7 @@ class TokenClassification(Objective):
         )
 
     def _count_entities(self, prediction: Tensor, right: Tensor, sizes: Tensor) -> Tensor:
+        """Count the right, predicted and gold entities of each example, (batch, 3), from classes (word,)."""
         ends = np.cumsum(sizes.numpy())[:-1]
         ours, gold = (np.split(part.cpu().numpy(), ends) for part in (prediction, right))
         pairs = zip(map(self._names, ours), map(self._names, gold), strict=True)

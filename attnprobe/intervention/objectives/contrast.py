@@ -66,7 +66,7 @@ class ContrastMeasure(Objective):
         """Compute m of the clean or the corrupted texts of a batch, (batch,)."""
 
     def compare(self, logits: Tensor, members: NDArray[np.int64]) -> Tensor:
-        """Compute m from logits (batch, choice): z_a - z_b, or z_a - ln sum_{c != a} e^z_c for one answer."""
+        """Compute m from logits (batch, choice): z_a - z_b; of one answer log odds, z_a if not exclusive."""
         logits = upcast(logits)
         first, second = (
             torch.from_numpy(numbers[members]).to(logits.device)[:, None]

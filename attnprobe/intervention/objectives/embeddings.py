@@ -163,6 +163,7 @@ class RelatedTexts(Objective):
     def complete(
         self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]
     ) -> Predictions:
+        """Compute the numbers of each example from the embeddings of all texts, and name its document."""
         with torch.inference_mode():
             scores = self.measure_examples(_place_states(answers["state"], batches), needs)
         shared = np.bincount(self.numbers)[self.numbers] > 1
@@ -170,7 +171,7 @@ class RelatedTexts(Objective):
         return {CLUSTER: np.where(shared, names, -1), **{name: scores[name].numpy() for name in scores}}
 
     def find_slopes(self, states: Values, batches: BatchReader) -> Self:
-        """Bind the losses of texts to T dL/dh_t, computed from the embeddings (text, width)."""
+        """Copy the objective with its slopes T dL/dh_t, computed from the embeddings (text, width)."""
         with torch.inference_mode(mode=False), torch.enable_grad():
             leaf = _place_states(states, batches).requires_grad_()
             (slopes,) = torch.autograd.grad(self.measure_examples(leaf, [self.loss])[self.loss].mean(), leaf)
@@ -184,7 +185,7 @@ class RelatedTexts(Objective):
 
 
 def _place_states(states: Values, batches: BatchReader) -> Tensor:
-    """Place embeddings (text, width) at their sequences (sequence, width), in float64."""
+    """Place embeddings (text, width) at their sequences (sequence, width), in float64; 0 elsewhere."""
     placed = torch.zeros(len(batches.lengths), states.shape[1], dtype=torch.float64)
     placed[torch.from_numpy(batches.members)] = torch.from_numpy(np.asarray(states, np.float64))
     return placed
@@ -359,7 +360,7 @@ class Retrieval(RelatedTexts):
         return scores
 
     def _iterate_cosines(self, states: Tensor) -> Iterator[tuple[Tensor, Ints, Ints]]:
-        """Yield cosines (query, passage) for a few queries at a time, and the cell of each answer in them."""
+        """Yield cosines (query, passage) of a few queries, -1e9 with itself, and the cells of answers."""
         queries, passages = _gather(states, self.queries), _gather(states, self.passages)
         step, places = max(1, _CELLS // len(passages)), torch.arange(len(passages))
         for start in range(0, len(queries), step):

@@ -102,7 +102,7 @@ class Objective(ABC):
         return OBJECTIVES[cls.name].metrics
 
     def build_metric(self, name: str, examples: NDArray[np.int64]) -> Score:
-        """Build a metric for examples whose labels leave it defined."""
+        """Build a metric, or refuse examples whose labels leave it undefined."""
         if name not in self.builders:
             unit, higher = METRICS[name].unit, METRICS[name].higher_is_better
             return mean_score(name, unit, higher_is_better=higher, tested=name != "similarity")
@@ -125,7 +125,7 @@ class Objective(ABC):
     def complete(
         self, answers: Mapping[str, Values], batches: BatchReader, needs: Sequence[str]
     ) -> Predictions:
-        """Complete the kept numbers of all answers, in the order of sequences, to predictions."""
+        """Add labels and documents to the kept numbers of all answers, in the order of sequences."""
         members = batches.members
         known = {} if self.gold is None or "label" not in needs else {"label": self.gold[members]}
         return {**known, CLUSTER: batches.clusters[members], **answers}

@@ -87,6 +87,7 @@ class QuestionAnswering(Objective):
     def _extract_answers(
         self, batch: Batch, gold: list[TokenAnswers], start: Tensor, end: Tensor, none: Tensor
     ) -> list[str]:
+        """Cut the predicted answer of each example out of its context; empty for no answer."""
         inside = torch.tensor([[ends is not None for ends in answers.characters] for answers in gold])
         first, last, best = find_best_spans(start, end, inside)
         rows = torch.arange(len(gold))
@@ -126,7 +127,7 @@ def normalise_answer(answer: str) -> str:
 
 
 def exact_match(predicted: str, answers: Sequence[str]) -> bool:
-    """Tell whether an answer is one of those that people gave; none at all if they gave none."""
+    """Tell whether an answer is one of those that people gave, or empty if they gave none."""
     return normalise_answer(predicted) in _normalise_answers(answers)
 
 

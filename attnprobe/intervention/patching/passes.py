@@ -56,7 +56,7 @@ class PatchedPairs(Sum):
         return type(self)(**{name: np.concatenate([ours[name], theirs[name]]) for name in ours})
 
     def sort(self) -> Self:
-        """Put the pairs in their order."""
+        """Sort the pairs by their numbers."""
         order = np.argsort(self.members)
         return type(self)(**{name: array[order] for name, array in self.arrays().items()})
 
@@ -114,7 +114,7 @@ def patch_pairs(
     with model.gate() as gates:
         replay = BatchReplay(checkpoint.body, gates)
 
-        def patch(part: Batch) -> PatchedPairs:
+        def measure_part(part: Batch) -> PatchedPairs:
             assert part.baseline is not None
             base, source = (part, part.baseline) if plan.noising else (part.baseline, part)
             gates.open()
@@ -138,10 +138,10 @@ def patch_pairs(
                         attribution[:, layer, heads[layer]] = first_order.sum(-1)
             for layer, output in outputs.items():
                 with torch.inference_mode(), replay.resume_at(layer) if resumes else nullcontext():
-                    patch_layer(effect, layer, base, base_m.detach(), output.detach(), others[layer])
+                    fill_effects(effect, layer, base, base_m.detach(), output.detach(), others[layer])
             return PatchedPairs(part.members, _as_array(base_m), _as_array(source_m), effect, attribution)
 
-        def patch_layer(
+        def fill_effects(
             effect: Floats, layer: int, base: Batch, base_m: Tensor, output: Tensor, other: Tensor
         ) -> None:
             for place, head in enumerate(heads[layer]):
@@ -158,7 +158,7 @@ def patch_pairs(
         with replay.watch(architecture.sites) if resumes else nullcontext():
             pairs: PatchedPairs = data.total(
                 name,
-                lambda batch: halving.total(batch, patch),
+                lambda batch: halving.total(batch, measure_part),
                 PatchedPairs.from_arrays,
                 thread_context=gates.thread_context,
                 question={"heads": compute_digest(chosen), "attribution": str(attribute)},
@@ -167,7 +167,7 @@ def patch_pairs(
 
 
 def close_head(gates: Gates, layer: int, head: int, patched: Tensor, heads: int) -> None:
-    """Close the gate of one head of a layer, and let ``patched`` replace its output."""
+    """Close the gate of one head, let ``patched`` replace its output, and open all other gates."""
     row = torch.ones(1, heads, device=patched.device)
     row[0, head] = 0
     gates.rows, gates.replacements = {layer: row}, {layer: patched}

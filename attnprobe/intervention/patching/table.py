@@ -58,7 +58,7 @@ def run_patching(
 
 
 def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document]]:
-    """Tell whether any of the first pairs has an answer; return that, and all pairs."""
+    """Tell whether any of the first pairs has an answer; return that and all pairs, or refuse empty data."""
     first, documents = peek_first(documents)
     if not first:
         raise DataError("The data hold no pairs of texts; give at least one.")
@@ -67,7 +67,7 @@ def peek_answers(documents: Iterable[Document]) -> tuple[bool, Iterator[Document
 
 
 def choose_measure(model: TaskModel, *, answered: bool) -> type[ContrastMeasure]:
-    """Choose what is measured, by the head of a checkpoint and by whether pairs have answers."""
+    """Choose what is measured, by the objective and by whether pairs have answers, or refuse the pairs."""
     name, objective = model.checkpoint.name, model.objective
     measure = (MEASURES if answered else WITHOUT_ANSWER).get(objective)
     if measure is not None:

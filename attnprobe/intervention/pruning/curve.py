@@ -105,7 +105,7 @@ def prune_in_steps(
 
 
 def _split_halves(data: TaskData) -> tuple[TaskData, TaskData]:
-    """Split the examples into those to rank heads on and those to score, and say so."""
+    """Split the examples into those to rank heads on and those to score, or refuse one document."""
     ranked, scored = data.half(False), data.half(True)
     if not (len(ranked.documents) and len(scored.documents)):
         raise DataError("One document can't be both ranked and scored on; give more, or --rank-data.")
@@ -125,7 +125,7 @@ def _estimate_time(
     rerank: bool,
     margin: float | None,
 ) -> str:
-    """Estimate how many passes a run makes, and how long they take by the time of one batch."""
+    """Write a sentence on how many passes a run makes, and how long they take by the time of one batch."""
     costs = {"ablation": steps[-1] + 1, "ig": scored.model.shape[0] * NODES * _BACKWARD}
     ranking = costs.get(criterion.name, _BACKWARD) * (len(steps) - 1 if rerank else 1)
     if criterion.side is not None:

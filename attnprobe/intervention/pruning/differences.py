@@ -44,6 +44,7 @@ def compare_with_random(
 def _compare_with_mean(
     metric: Score, step: Predictions, others: Sequence[Predictions]
 ) -> tuple[float, float, float]:
+    """Compare a step with the same step of random orders: difference of the score, its error, and p."""
     score, scores, number = metric.score(step), np.array([*map(metric.score, others)]), len(others)
     added = metric.pseudovalues(step) - np.mean([metric.pseudovalues(other) for other in others], 0)
     delta = float(score - scores.mean())
@@ -112,6 +113,7 @@ def bound_losses(
 
 
 def _bound_loss(metric: Score, lost: Floats, documents: NDArray[np.int64], largest: float) -> float:
+    """Bound the loss of one step from what each example lost, at most the largest there can be."""
     if not np.isfinite(lost).all():
         return np.nan
     _, place = np.unique(documents, return_inverse=True)

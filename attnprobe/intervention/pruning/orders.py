@@ -35,7 +35,8 @@ def measure_importance(
     | lrp | mean over examples of absolute relevance, ``relevance_abs`` |
     | ablation | mean over examples of the absolute change of the score without the head |
 
-    A head that is already pruned is NaN; a head whose gate is closed has 0. ``metric`` scores ablation.
+    Any other criterion is read off its table. A head that is already pruned is NaN; a head whose gate is
+    closed has 0; if another is undefined, all are refused. ``metric`` scores ablation.
     """
     kept = data.model.architecture.kept
     on = np.ones_like(kept) if open_heads is None else open_heads
@@ -71,6 +72,7 @@ def _measure_moves(data: TaskData, metric: Score, on: HeadMask) -> Importance:
 
 
 def _read_column(side: TableSide, data: TaskData) -> Importance:
+    """Read the importance of every head off a table, or refuse one of other heads or another model."""
     name, kept = data.model.checkpoint.name, data.model.architecture.kept
     layers = data.model.architecture.places
     heads = [(*layers[layer].key, int(head)) for layer, head in np.argwhere(kept)]
@@ -86,19 +88,19 @@ def _read_column(side: TableSide, data: TaskData) -> Importance:
 
 
 def order_by_importance(importance: Importance) -> Order:
-    """Order the heads, numbered layer by layer, from the least important on; equal ones by their number."""
+    """List the heads' numbers, counted layer by layer, the least important first; without those with NaN."""
     return np.argsort(importance, axis=None, kind="stable")[: int((~np.isnan(importance)).sum())]
 
 
 def order_at_random(kept: HeadMask, seed: int) -> Order:
-    """Order the heads of a model (layer, head) at random."""
+    """List the numbers of the kept heads (layer, head), counted layer by layer, in random order."""
     return np.random.default_rng(seed).permutation(np.flatnonzero(kept))
 
 
 def order_stepwise(
     shape: tuple[int, int], steps: Sequence[int], measure: Callable[[HeadMask], Importance]
 ) -> Order:
-    """Order the heads in steps, after each of which the rest is measured anew.
+    """List the heads' numbers in the order they go, which is measured anew after each step.
 
     ``steps`` are the numbers of heads that are off, ascending.
     """

@@ -40,7 +40,7 @@ class Saving:
     overwrite: bool = False
 
     def count(self, model: TaskModel, within: int) -> int:
-        """Count the heads to remove, which leaves one at least."""
+        """Count the heads to remove, one left at least; refuse a share of no head or of all."""
         heads = int(model.architecture.kept.sum())
         if self.share is None:
             return min(within, heads - 1)
@@ -75,7 +75,7 @@ class Saving:
         return remove_heads(model.checkpoint, keep, physical=self.physical), keep
 
     def write(self, pruned: Pruning, session: TaskSession) -> HeadTable:
-        """Write the checkpoint, and return the table of the curve with a note on that.
+        """Write the checkpoint, in the first process alone; return the curve's table with notes on that.
 
         Raises:
             AttnprobeError: When it can't be written; its ``table`` is that of the curve, which took hours.

@@ -57,7 +57,7 @@ class Reference:
 
 
 def examine(checkpoint: Checkpoint) -> tuple[Checkpoint, Architecture]:
-    """Inspect a whole model, or else its encoder alone; gives the part that can be read."""
+    """Inspect a whole model, or else its encoder alone; gives a checkpoint of the part that can be read."""
     try:
         return checkpoint, inspect(checkpoint)
     except UnsupportedModelError as whole:
@@ -179,7 +179,7 @@ def _list_warnings(checkpoint: Checkpoint, architecture: Architecture, known: Re
 
 
 def check_maps(name: str, inputs: Mapping[str, Tensor], maps: Sequence[Tensor], tolerance: float) -> str:
-    """Refuse maps of anything but tokens for tokens, and rows that do not sum to 1."""
+    """Refuse maps of other than tokens for tokens, and rows that do not sum to 1; gives evidence."""
     read = [inputs[key].shape[1] if key in inputs else 0 for key in ("input_ids", "decoder_input_ids")]
     source, targets = read[0] or maps[0].shape[3], read[1]  # of an image, nobody says how many it makes
     for queries, keys in (rows.shape[2:] for rows in maps) if any(read) else ():
@@ -219,7 +219,7 @@ def _infer_kinds(
 def _check_layers(
     checkpoint: Checkpoint, kinds: Sequence[Kind], numbers: tuple[int, ...], sites: Sequence[str]
 ) -> list[str]:
-    """Refuse layers that differ from the configuration in number or place."""
+    """Refuse layers that differ from the configuration in number or place; gives a sentence for each part."""
     name, decodes, evidence = checkpoint.model_type, checkpoint.decodes, []
     config = checkpoint.model.config if decodes else checkpoint.body.config.get_text_config()
     for kind in PARTS if decodes else ("",):
@@ -241,7 +241,7 @@ def _check_layers(
 def _check_against_own(
     checkpoint: Checkpoint, known: Reference, maps: list[Tensor], kinds: Sequence[Kind]
 ) -> str:
-    """Compare maps with those that the model itself returns under eager attention."""
+    """Refuse maps that differ from those of the model's own eager attention; gives evidence."""
     name, differences = checkpoint.model_type, list[Tensor]()
     for kind, layers in known.maps.items():
         read = [rows for rows, other in zip(maps, kinds, strict=True) if kind in {None, other}]
@@ -258,7 +258,7 @@ def _check_against_own(
 
 
 def _check_mixing(checkpoint: Checkpoint, known: Reference, maps: list[Tensor]) -> str:
-    """Refuse a tapped softmax on which the hidden states do not depend."""
+    """Refuse a tapped softmax on which the hidden states do not depend; gives evidence."""
     with gate_attention(checkpoint.body, Way.TAP) as gates:
         for layer, rows in enumerate(maps):
             gates.rows = {layer: rows.new_zeros(1, rows.shape[1])}
@@ -269,7 +269,7 @@ def _check_mixing(checkpoint: Checkpoint, known: Reference, maps: list[Tensor]) 
 
 
 def run_untouched(checkpoint: Checkpoint) -> Reference:
-    """Run the model as it is, and ask it for its own maps."""
+    """Run the model as it is, and ask it for its own maps; why it gives none is stated as ``absence``."""
     inputs, model = draw_probe_inputs(checkpoint), checkpoint.forward_model
     untouched, steady = run_twice(checkpoint, inputs)
     reference, before = partial(Reference, inputs, untouched, steady), get_attn_implementation(model)
@@ -290,7 +290,7 @@ def run_untouched(checkpoint: Checkpoint) -> Reference:
 
 
 def _take_maps(given: Any, checkpoint: Checkpoint, batch: int) -> tuple[dict[Kind | None, list[Tensor]], str]:
-    """Take the maps of the layers that attend out of a model's output; gives what they are, too."""
+    """Take the maps of layers that attend from an output, make rows sum to 1, and say what they are."""
     if checkpoint.decodes:
         maps: dict[Kind | None, Any] = {kind: getattr(given, f"{kind}_attentions", None) for kind in PARTS}
     else:

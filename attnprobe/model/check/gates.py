@@ -151,7 +151,7 @@ def _explain(checkpoint: Checkpoint, architecture: Architecture, *, headed: bool
     model: Any = checkpoint.model if headed else body
     streams: dict[str, Tensor] = {}  # into the first layer of each stack, such as ``encoder.layer``
 
-    def enter(stack: str, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def keep_stream(stack: str, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         given = (value for value in (*arguments, *options.values()) if isinstance(value, Tensor))
         stream = next((tensor for tensor in given if tensor.is_floating_point()), None)
         if stream is not None and stream.requires_grad and (checkpoint.decodes or not streams):
@@ -164,7 +164,7 @@ def _explain(checkpoint: Checkpoint, architecture: Architecture, *, headed: bool
             untouched = model(**inputs)[0]
         for stack in dict.fromkeys(block.rpartition(".")[0] for block in blocks if block):
             for layer in modules[stack].children():
-                hook = layer.register_forward_pre_hook(partial(enter, stack), with_kwargs=True)
+                hook = layer.register_forward_pre_hook(partial(keep_stream, stack), with_kwargs=True)
                 undo.callback(hook.remove)
         gates.set(torch.ones(1, *architecture.kept.shape, device=checkpoint.device).requires_grad_())
         with torch.enable_grad():

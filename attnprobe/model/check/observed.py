@@ -83,7 +83,7 @@ def check_observations(
 
 
 def compare_logits(scores: Tensor, product: Tensor, tolerance: float) -> tuple[str, float]:
-    """Find the strictest sentence that holds of scores (sequence, head, query, key), NaN if masked."""
+    """Find the strictest sentence, and its error, for scores (sequence, head, query, key), NaN if masked."""
     nothing = not (product.any() or scores.nan_to_num().any())
     differences = {PLAIN: 0.0 if nothing else _error_of_multiple(scores, product)}
     if len(scores) > 1:

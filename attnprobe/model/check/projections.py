@@ -121,7 +121,7 @@ def find_projections(checkpoint: Checkpoint) -> tuple[Projections, ...]:
     """Find the projections of every attention layer, in order, by running two short sequences.
 
     Raises:
-        UnsupportedModelError: When a layer has no output projection, or more than one.
+        UnprunableModelError: When a layer has not one output projection, or one that can't be read.
     """
     trace = trace_projections(checkpoint, Way.REGISTRY, "outputs")
     if not trace.layers:
@@ -243,7 +243,7 @@ def _is_norm(module: nn.Module) -> bool:
 
 
 def _find_factor(call: Call) -> Tensor | None:
-    """Find the matrix that a projection, or a norm at a fixed scale, multiplies by."""
+    """Find the matrix by which a projection, or a norm at a fixed scale, multiplies; None if unreadable."""
     module = call.module
     if not _is_norm(module):
         weight = read_weight(module)

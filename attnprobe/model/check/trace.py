@@ -42,7 +42,7 @@ def relative_difference(values: Tensor, expected: Tensor) -> float:
 
 
 def draw_probe_inputs(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """Draw two short sequences of ordinary tokens, framed, or noise; for a decoder, of another length."""
+    """Draw two short inputs, always the same: framed tokens or noise; a decoder's have another length."""
     processor = checkpoint.processor
     if processor is None:
         ids = _draw_tokens(checkpoint, checkpoint.tokenizer, PROBE_LENGTH, checkpoint.longest)
@@ -115,7 +115,7 @@ def trace_pass(
     observe: Collection[str],
     watched: Callable[[str, nn.Module], bool] = lambda name, module: False,
 ) -> Trace:
-    """Trace a forward pass.
+    """Trace a forward pass: what ``observe`` names of each layer, and the calls of ``watched`` modules.
 
     Raises:
         UnsupportedModelError: When the model can't be run that way, or attends to other than its sequences.
@@ -123,7 +123,7 @@ def trace_pass(
     layers: dict[int, dict[str, Tensor]] = defaultdict(dict)
     batch = len(next(iter(inputs.values())))
 
-    def add(piece: Piece) -> None:
+    def keep_piece(piece: Piece) -> None:
         members = slice(piece.sequence, piece.sequence + len(piece.probabilities))
         if members.stop > batch:
             raise UnsupportedModelError(checkpoint.model_type, "it attends to other than its sequences")
@@ -141,7 +141,7 @@ def trace_pass(
     body = checkpoint.body
     try:
         with (
-            capture_attention(body, add, way, observe) as capture,
+            capture_attention(body, keep_piece, way, observe) as capture,
             record_calls(body, watched, capture.counter) as calls,
         ):
             hidden = checkpoint.forward(inputs)
@@ -182,7 +182,7 @@ _USUAL_ATTRIBUTES = {*vars(nn.Module()), "forward"}
 
 
 def snapshot(model: nn.Module) -> dict[str, Any]:
-    """Record the attributes and buffers of all modules, so that whatever a pass leaves in them shows."""
+    """Identify the attributes and buffers of all modules, uncopied, so that what a pass changes shows."""
 
     def identify(value: Any) -> Any:
         if isinstance(value, Tensor):

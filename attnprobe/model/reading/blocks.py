@@ -157,7 +157,7 @@ def attend_at_once(module: Any, *given: Any, **options: Any) -> Tensor:
 
 
 def _multiply(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | None) -> Tensor:
-    """Multiply (batch, head, query, width) by (batch, head, width, key), into ``room`` if there is one."""
+    """Multiply (batch, head, query, width), (batch, head, width, key) and a scale, into any ``room``."""
     batch, heads, queries, width = query.shape
     shape = batch * heads, queries, keys_last.shape[3]
     if room is not None:
@@ -178,7 +178,7 @@ def _multiply(query: Tensor, keys_last: Tensor, scale: float, room: Tensor | Non
 def iterate_blocks(
     batch: int, heads: int, queries: int, keys: int, like: Tensor
 ) -> Iterator[tuple[slice, slice]]:
-    """Cut (batch, query) into blocks, of whole sequences when they are short."""
+    """Cut (batch, query) into slices that fit the device of ``like``; short sequences stay whole."""
     budget = BLOCK_CPU if like.device.type == "cpu" else BLOCK_ACCELERATOR
     rows = max(LEAST_QUERIES, budget // (heads * keys))
     sequences = max(1, rows // queries)
@@ -189,7 +189,7 @@ def iterate_blocks(
 
 
 def _add_bias(scores: Tensor, extra: Tensor, batch: int, queries: int, members: slice, span: slice) -> Tensor:
-    """Add what a mask or bias holds for a block; axes of size 1 broadcast."""
+    """Add what a mask (True is seen) or bias of all queries holds for a block to the scores of the block."""
     if extra.shape[0] == batch and batch > 1:
         extra = extra[members]
     if extra.shape[2] == queries and queries > 1:

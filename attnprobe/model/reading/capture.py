@@ -55,6 +55,7 @@ class _BlockReader(Reader):
         self.counter, self._observer, self._observe = counter, observer, observe
 
     def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
+        """Compute attention, and show each block; refuses learned sinks that are not passed to it."""
         sinks = options.get(SINKS)
         if sinks is None and getattr(module, "sinks", None) is not None:
             raise AttentionSinkError(type(module).__name__)
@@ -68,6 +69,7 @@ class _BlockReader(Reader):
         return attend_in_blocks(*given, sinks=sinks, observe=self._observe, show=show, **known)
 
     def weigh(self, layer: int, scores: Tensor, given: Tensor, shape: MapShape, length: int | None) -> Tensor:
+        """Show tapped probabilities ``given`` to the observer, block by block, and return them unchanged."""
         probabilities = shape.by_head(given.detach())
         # Outside of a band there are no scores to show.
         raw = shape.by_head(scores.detach()) if "scores" in self._observe and not shape.band else None

@@ -70,7 +70,7 @@ class Gates(local, Reader):
 
     @contextmanager
     def take_outputs(self, outputs: Mapping[int, Tensor]) -> Iterator[None]:
-        """Use recorded outputs, by layer, in place of those of the heads, in front of the gates."""
+        """Use recorded outputs, by layer, in place of those of the heads inside, in front of the gates."""
         before = self.replayed
         self.replayed = {**before, **outputs}
         try:
@@ -97,12 +97,14 @@ class Gates(local, Reader):
         return gated if replacement is None else gated + replacement.to(output) * (1 - gate)
 
     def attend(self, layer: int, module: nn.Module | None, *given: Any, **options: Any) -> Tensor:
+        """Compute attention, or take its replayed output, and gate it."""
         output = self.replayed.get(layer)
         if output is None:
             output = attend_at_once(module, *given, **options)
         return self.pass_output(layer, output)
 
     def weigh(self, layer: int, scores: Tensor, given: Tensor, shape: MapShape, length: int | None) -> Tensor:
+        """Gate tapped probabilities, or return them as ``given`` if their product with values is awaited."""
         heads = shape.by_head(given)
         replaced = layer in self.replacements and self.rows.get(layer) is not None
         if self.recording or layer in self.replayed or replaced:  # their product with values is wanted
@@ -112,6 +114,7 @@ class Gates(local, Reader):
         return given if row is None else shape.as_given(heads * row[:, :, None, None].to(given))
 
     def follow(self, func: Callable[..., Any], args: tuple[Any, ...], given: Any) -> Any:
+        """Follow awaited probabilities through torch's functions, and gate their product with values."""
         if not self._awaited or not args or not isinstance(given, Tensor):
             return given
         if any(args[0] is tensor for tensor in self._awaited):
@@ -132,7 +135,7 @@ class Gates(local, Reader):
         self._awaited = []  # of a pass that was cut short
 
     def _pass_product(self, product: Tensor) -> Tensor:
-        """Gate the product of probabilities and values; its shape stays."""
+        """Record, replace and gate the product of probabilities and values, in its shape; others stay."""
         shape = self._shape
         if product.ndim == 3:  # as in DeBERTa, also where the probabilities were not
             shape = replace(shape, joined=True)
@@ -170,7 +173,7 @@ def gate_attention(
 
 @contextmanager
 def freeze_weights(checkpoint: Checkpoint) -> Iterator[None]:
-    """Switch the gradients of all weights off, so that only gates have them."""
+    """Switch the gradients of all weights off inside, so that only gates have them."""
     trainable = [weight for weight in checkpoint.model.parameters() if weight.requires_grad]
     for weight in trainable:
         weight.requires_grad_(False)

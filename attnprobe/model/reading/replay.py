@@ -92,6 +92,7 @@ class BatchReplay(local):
         self._call = 0
 
     def _run_block(self, forward: Forward, *arguments: Any, **options: Any) -> Any:
+        """Run a block, or give its recorded output if it comes before the block of the resumed layer."""
         call = self._call
         self._call += 1
         if call < self._resumed_block:
@@ -110,6 +111,7 @@ class BatchReplay(local):
         return forward(*arguments, **options)
 
     def _project(self, site: str, width: int, forward: Forward, hidden: Tensor) -> Tensor:
+        """Project, or give zeros of that shape where recorded outputs of heads make it needless."""
         layer = self._gates.counter.count
         # The module's attention is still to come.
         if self._entered.get(site) == layer and layer in self._gates.replayed:

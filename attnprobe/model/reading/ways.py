@@ -157,7 +157,7 @@ def read_attention(model: PreTrainedModel, way: Way, reader: Reader) -> Iterator
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Switch dropout off, and afterwards back on wherever it was on."""
+    """Put a model into evaluation mode inside; afterwards each module has its mode back."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
@@ -172,7 +172,7 @@ _READERS: dict[int, Reader] = {}
 
 
 def switch_attention(model: PreTrainedModel, implementation: str | None) -> None:
-    """Change the attention function of a model."""
+    """Change the attention function of a model, or refuse; None is eager attention."""
     verbosity = logging.get_verbosity()
     try:
         logging.set_verbosity_error()  # that a model knows no registry is for the dry run to find out
@@ -230,7 +230,7 @@ class _Tap(local, TorchFunctionMode):
         both = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
         parts = [model, *([model.get_encoder()] if both and hasattr(model, "get_encoder") else [])]
         for part in dict.fromkeys(parts):
-            yield part.register_forward_pre_hook(self.begin, with_kwargs=True)
+            yield part.register_forward_pre_hook(self.note_sizes, with_kwargs=True)
         for module in model.modules():
             if ATTENTION_NAME.search(type(module).__name__):
                 yield module.register_forward_pre_hook(self.enter)
@@ -238,7 +238,7 @@ class _Tap(local, TorchFunctionMode):
                 yield module.register_forward_hook(self.leave, always_call=True)
                 yield module.register_forward_hook(self._reader.leave)
 
-    def begin(self, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def note_sizes(self, _: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         given = {**({"input_ids": arguments[0]} if arguments else {}), **options}
         named = {name: tensor for name, tensor in given.items() if isinstance(tensor, Tensor)}
         if encoded := given.get("encoder_outputs"):
@@ -294,6 +294,7 @@ class _Tap(local, TorchFunctionMode):
         return self._reader.counter.enter(self.modules[-1]) if self.softmaxes[-1] == 1 else None
 
     def _softmax(self, func: Callable[..., Tensor], input: Tensor, *arguments: Any, **options: Any) -> Tensor:
+        """Compute a softmax; over the keys of attention, the reader says with which value to go on."""
         scores = input  # as softmax names it, which may be called with names only
         given = func(scores, *arguments, **options)
         dim = arguments[0] if arguments else options.get("dim")

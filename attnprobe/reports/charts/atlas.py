@@ -85,7 +85,7 @@ class _Map:
         return self.profile.parts[-1].end
 
     def box(self, row: int, left: float, right: float, top: float, bottom: float, **more: Any) -> Record:
-        """Make the record of a part of a head: across in bars of single offsets, down in heads."""
+        """Make the record of a box in a head's cell: across in bars of single offsets, down from 0 to 1."""
         places = self.places
         column, line = places.across.index(places.x[row]), places.down.index(places.y[row])
         x, x2 = (round(column + _FILLED * at / self.width, 4) for at in (left, right))
@@ -96,7 +96,7 @@ class _Map:
         return _FOOT - share * (_FOOT - self.band)
 
     def draw(self, details: Mapping[str, str], wide: float, request: DrawingRequest) -> Iterator[Any]:
-        """Draw the layers of a map: bands and bars, frames of patches, letters of roles, and tooltips."""
+        """Draw the charts of a map, back to front: bands and bars, frames of patches, letters, tooltips."""
         theme, opacity = request.theme, alt.FillOpacity("shade:Q", scale=None)
         boxes = self._draw_boxes([box for row in self.rows for box in self._list_boxes(row)])
         yield boxes.encode(color=self._colour(request), fillOpacity=opacity)
@@ -106,7 +106,7 @@ class _Map:
             outline = outline.mark_line(color=theme.ink, opacity=shade, aria=False, **look)
             yield outline.encode(detail="row:N", order="corner:Q")
         if self.profile.side:
-            frames = [self._place_patch(row, self.profile.side**2 // 2) for row in self.rows]  # of itself
+            frames = [self._make_patch_box(row, self.profile.side**2 // 2) for row in self.rows]  # of itself
             yield self._draw_boxes(frames, fill=None, stroke=FRAME, strokeWidth=0.7)
         if self.kinds and wide >= theme.small(3):
             inks = {kind: choose_ink(mark.colour) for kind, mark in ROLE_MARKS.items() if mark.colour}
@@ -146,7 +146,7 @@ class _Map:
         return make_chart(records).encode(**channels)
 
     def _colour(self, request: DrawingRequest) -> Any:
-        """Make the channel of colours: of roles, which the legend counts, and of what is not of a role."""
+        """Make the channel of colours: roles, with their counts in the legend, and parts without a role."""
         hues = {name: ROLE_MARKS[kind].colour or request.theme.grid for kind, name in self.names.items()}
         every = {**hues, "": request.theme.grid, "entropy": request.theme.muted, "patch": request.theme.ink}
         look: dict[str, Any] = {"orient": "bottom", "columns": max(1, int(request.width // 130))}
@@ -155,7 +155,7 @@ class _Map:
         return alt.Color("kind:N", scale=scale, legend=legend if hues else None)
 
     def _list_boxes(self, row: int) -> Iterator[Record]:
-        """List the band of a head's role, its tint behind the bars, the patches, and the bar of entropy."""
+        """List the boxes of a head, back to front: tint behind bars, band of its role, entropy, patches."""
         end, kind = self.width, self.names[self.kinds[row]] if self.kinds else ""
         yield self.box(row, 0, end, self.band, _FOOT, kind=kind, shade=0.22 if kind else 0.5)
         if kind:
@@ -167,16 +167,16 @@ class _Map:
         if self.profile.side:
             shades = np.rint(8 * take_root(self.profile.single[row], round_up(self.profile.single))) / 8
             for place in np.flatnonzero(shades).tolist():
-                yield self._place_patch(row, place, kind="patch", shade=float(shades[place]))
+                yield self._make_patch_box(row, place, kind="patch", shade=float(shades[place]))
 
     def _list_corners(self, *, pale: bool) -> Iterator[Record]:
-        """List the corners of the outline of each head's bars."""
+        """List the corners of the outlines of each head's bars: those further away (pale) or the others."""
         for corner, (at, heights) in enumerate(self.profile.list_corners(pale=pale)):
             for row in self.rows:
                 ends = self.box(row, at, at, self.rise(float(heights[row])), 1)
                 yield {"row": row, "corner": corner, "x": ends["x"], "y": ends["y"]}
 
-    def _place_patch(self, row: int, place: int, **more: Any) -> Record:
+    def _make_patch_box(self, row: int, place: int, **more: Any) -> Record:
         down, right = divmod(place, self.profile.side)
         edge = IMAGE / self.profile.side
         left = self.profile.parts[1].start + right * edge
@@ -184,7 +184,7 @@ class _Map:
         return self.box(row, left, left + edge, top, bottom, **more)
 
     def _describe_heads(self, details: Mapping[str, str]) -> Iterator[Record]:
-        """Place heads as a whole, with their numbers."""
+        """List a box over each whole head, with the cells that its tooltip shows."""
         columns = read_fields(self.table, details)
         for row in self.rows:
             head = {"layer": self.places.y[row], "head": self.places.x[row]}

@@ -58,7 +58,7 @@ class Bars(Figure):
         return Drawing(amend(drawn, spacing=20) if len(panels) > 1 else drawn, self.caption)
 
     def _read(self, table: HeadTable) -> list[Record]:
-        """Read a record for each head, and one for each part of a layer: the mean over its heads."""
+        """Read records of text and images as queries: of each head, and of each part of a layer, a mean."""
         places = place_heads(table)
         assert places is not None  # or the table would not fit
         data: list[Record] = []

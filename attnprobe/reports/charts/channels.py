@@ -39,7 +39,7 @@ def make_title(title: str, lines: Sequence[str], width: float, theme: Theme) -> 
 def make_tooltip(titles: Mapping[str, str]) -> list[alt.Tooltip]:
     """Make the lines of a tooltip from the titles of fields with their types, such as ``value:Q``.
 
-    Vega-Lite writes titles into an expression, between quotes, where a backslash would end them.
+    Backslashes and quotes in titles are replaced: Vega-Lite writes titles into a quoted expression.
     """
     lines = []
     for field, title in titles.items():
@@ -136,7 +136,7 @@ def colour_by_layer(
 def colour_by_value(
     column: Column, scale: Scale, values: Sequence[float | None], side: float, request: DrawingRequest
 ) -> Any:
-    """Make the channel of a measure's colour, with the unit as the title of its legend."""
+    """Make the channel of a measure's colour; its legend, about ``side`` long, has the unit as title."""
     ramp, below = request.theme.diverging if scale.is_of_effects else SEQUENTIAL, request.width < BESIDE
     colours = alt.Scale(domain=[scale.low, scale.high], range=list(ramp), interpolate="rgb", clamp=True)
     if all(value is None for value in values):
@@ -153,7 +153,8 @@ def colour_by_value(
 def write_numbers(values: Sequence[float | int | None], *, signed: bool) -> list[str]:
     r"""Write numbers in about four characters: to two digits of the largest, without a 0 before the point.
 
-    A number that rounds to 0 has only its sign. Numbers too small or large for this are not written at all.
+    A number that rounds to 0 has only its sign. If the largest needs a power of ten, or all are 0, every text
+    is empty.
 
     >>> write_numbers([0.914, 0.05, None, 0.0], signed=False)
     ['.91', '.05', '', '0']

@@ -67,7 +67,7 @@ def draw_picture(
 def _choose_kind(
     table: HeadTable, kind: str | None, measures: Sequence[str], clusters: int | None
 ) -> PictureKind:
-    """Choose the kind of picture, by default the first that can show the measures."""
+    """Choose the kind of picture, by default the first that can show the measures; or refuse the options."""
     known = list_kinds(table)
     if not len(table):
         raise DataError("the table has no rows, and there is nothing to draw")
@@ -94,10 +94,10 @@ def _choose_kind(
 def _fit_chart(
     figure: Figure, kind: PictureKind, table: HeadTable, request: DrawingRequest, title: str | None
 ) -> Any:
-    """Draw a figure as wide as requested and no taller than a page.
+    """Draw a figure with its title, no wider than requested and no taller than a page.
 
     Templates only estimate how much room labels and legends take. The result is measured, and if it is too
-    large, it is drawn again with less room.
+    large, it is drawn again with less room, five times in all at most.
     """
     heading, width, whole = clean(table.title) if title is None else title, request.width, None
     stated = figure.list_stated(table, request) if title is None else []
@@ -122,9 +122,10 @@ def _fit_chart(
 
 
 def _stack_tables(tables: Sequence[HeadTable], kind: str | None = None) -> HeadTable:
-    """Stack tables of one kind, or join them side by side where the picture shows several of the same heads.
+    """Stack the rows of tables of one kind; for an atlas or a scatter, join tables of the same heads.
 
-    Raises AttnprobeError when there is no table, or their rows are named by different columns.
+    A key ``table`` is added where model and data set do not tell tables apart. Raises AttnprobeError when
+    there is no table, or their rows are named by different columns.
     """
     if not tables:
         raise UsageError("plot needs a table")

@@ -71,7 +71,7 @@ class Point:
         return f"{self.name}: adjusted p < {SIGNIFICANT}" if sure else f"{self.name}: not significant"
 
     def read(self, table: HeadTable) -> tuple[Sequence[float | None], ...]:
-        """Read the number of each row and the ends of its interval."""
+        """Read the number of each row, then the low and high ends of its interval, None where it has none."""
         values = read_numbers(table, self.column)
         if self.ends:
             return values, *(read_numbers(table, f"{self.column}{end}") for end in self.ends)

@@ -80,7 +80,7 @@ def _name_interaction(table: HeadTable) -> str:
 def _melt(
     table: HeadTable, name: str, values: Mapping[str, Sequence[str]], columns: Sequence[Column]
 ) -> HeadTable:
-    """Give each named part of a row a row of its own, with cells of ``columns`` from those named for it."""
+    """Stack all rows once for each part in ``values``, whose columns become ``columns``; only keys stay."""
     keys = [column for column in table.columns if column.role == "key"]
     data = {key.name: list(read_cells(table, key.name)) * len(values) for key in keys}
     data[name] = [part for part in values for _ in range(len(table))]
@@ -106,7 +106,7 @@ def _melt_steps(table: HeadTable) -> HeadTable:
 
 
 def _list_changes(table: HeadTable, request: DrawingRequest) -> list[Column]:
-    """List what changed: the divergence, and the differences of which most are significant."""
+    """List the changes named, or else the divergence and the 5 differences significant in most rows."""
     if request.measures:
         named = [f"{name}_delta" if f"{name}_delta" in table.data else name for name in request.measures]
         return replace(request, measures=named).columns(table)
@@ -137,7 +137,7 @@ def _colour_curves(table: HeadTable) -> Sequence[Cell]:
 
 
 def _name_score(table: HeadTable, column: Column) -> str:
-    """Name the metric with its unit, which does not repeat it: an accuracy in shares, a cosine in cosines."""
+    """Name a score by its metric, where all rows have the same, with the unit unless it repeats the name."""
     metrics = set(make_reader("metric")(table))
     name = metrics.pop() if len(metrics) == 1 and column.name == "score" else clean(column.name)
     name, unit = (name or column.name).replace("_", " "), clean(column.unit)
@@ -152,7 +152,7 @@ def _has_steps(table: HeadTable) -> bool:
 
 
 def _label_layers(table: HeadTable) -> list[str]:
-    """Label the panel of each head by its layer, and by other keys."""
+    """Label the panel of each row by its layer, if rows are heads, and by keys but model and step."""
     others = label_by_others(table, {"model", STEP, *HEAD})
     if "head" not in list_keys(table):
         return others

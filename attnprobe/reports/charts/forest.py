@@ -93,7 +93,7 @@ class Forest(Figure):
         return Drawing(whole, [*self.caption, f"{left} more rows matter less" if left else ""])
 
     def _choose_rows(self, table: HeadTable, rows: list[int], most: int) -> list[int]:
-        """Choose the rows that matter most, and sort them; the row of all together stands first."""
+        """Choose the ``most`` rows by p or else by size; if a column is stated, sort by it, ``all`` first."""
         labels, p, values = (
             self.label(table),
             read_numbers(table, "p_adjusted"),
@@ -111,7 +111,7 @@ class Forest(Figure):
         return sorted(kept, key=lambda row: (labels[row] != ALL, values[row] is None, -(values[row] or 0.0)))
 
     def _read_axis(self, table: HeadTable, axis: Axis, labels: Sequence[str]) -> list[Record]:
-        """Read a record for each row of each point in turn."""
+        """Read the records of an axis, point by point: of each point that the table has, one for each row."""
         p, tested, records = read_numbers(table, "p_adjusted"), self.tested or self.states, list[Record]()
         if not tested:
             signs: Sequence[str] = [""] * len(table)
@@ -165,7 +165,7 @@ class Forest(Figure):
 
 
 def _make_scale(axis: Axis, records: Sequence[Record], width: float, table: HeadTable) -> dict[str, Any]:
-    """Make an axis that includes all numbers, their intervals and the reference."""
+    """Give the title, scale and axis of a channel: over the axis's domain, or else over all numbers."""
     numbers = (record[part] for record in records for part in ("value", "low", "high"))
     known = [axis.reference, *numbers] if axis.reference is not None else [*numbers]
     known = [number for number in known if number is not None]
@@ -178,7 +178,7 @@ def _make_scale(axis: Axis, records: Sequence[Record], width: float, table: Head
 
 
 def _write_beside(heading: str, words: Sequence[str], request: DrawingRequest) -> Any:
-    """Write words beside rows: the labels of an axis, whose width is theirs."""
+    """Make a chart of nothing but words, to stand beside rows: they are the labels of its axis."""
     size = request.theme.small(1)
     look: dict[str, Any] = {"fontWeight": "normal", "color": request.theme.muted, "fontSize": size}
     chart = make_chart([{"label": word} for word in number_words(words)]).mark_point(opacity=0)

@@ -76,7 +76,7 @@ class Grid(Figure):
     choose: Callable[[HeadTable, DrawingRequest], list[Column]] = lambda table, ask: ask.columns(table)
 
     def draw(self, table: HeadTable, request: DrawingRequest) -> Drawing:
-        """Draw the maps; beside one another, of several measures or else of several values."""
+        """Draw the maps of each measure; while cells are too small, the last measures are left out."""
         places = self.places(table)
         assert places is not None  # or the table would not fit
         every = columns = self.choose(table, request)
@@ -98,7 +98,7 @@ class Grid(Figure):
         single, below = len(places.maps) == 1, request.width < BESIDE
         number, blocks = (measures, 1) if single else (len(places.maps), measures)
 
-        def fit(most: int) -> Cells:
+        def fit_cells(most: int) -> Cells:
             across = balance_panels(number, most)
             rows = blocks * math.ceil(number / across)
             # What stands beside and above maps: labels, titles, legends.
@@ -110,7 +110,7 @@ class Grid(Figure):
                 wide = high = min(wide, high)
             return Cells(places, request, across, max(_SMALLEST, int(wide)), max(_SMALLEST, int(high)))
 
-        choices = [fit(across) for across in range(min(number, 3 if single else 10), 0, -1)]
+        choices = [fit_cells(across) for across in range(min(number, 3 if single else 10), 0, -1)]
         comfortable = (cells for cells in choices if cells.wide >= min(_COMFORTABLE, self.widest / 2))
         return next(comfortable, max(choices, key=lambda cells: cells.wide))
 
@@ -164,7 +164,7 @@ class Grid(Figure):
 
 
 def _title_maps(columns: Sequence[Column], across: int, request: DrawingRequest) -> list[list[str]]:
-    """Title each measure; in as many lines as the longest title of those that stand side by side."""
+    """Title each measure, as lines: empty ones above make titles that stand side by side equally high."""
     width = max(request.room / across - 50, 90)
     titles = [wrap_words(name_measure(column), width, request.theme.size) for column in columns]
     lines = [max(map(len, titles[at - at % across :][:across])) for at in range(len(titles))]
@@ -172,7 +172,7 @@ def _title_maps(columns: Sequence[Column], across: int, request: DrawingRequest)
 
 
 def _read_map(table: HeadTable, column: Column, scale: Scale, cells: Cells) -> tuple[list[Record], str]:
-    """Read the cells of a map, with numbers or signs where there is room, and say what these mark.
+    """Read a record for each cell, with a number or sign if there is room, and a caption of what these mark.
 
     Of effects, only those that are significant have numbers.
     """

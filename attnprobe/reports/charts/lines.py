@@ -79,7 +79,7 @@ class Lines(Figure):
     ) -> Any:
         """Draw the panels of one measure: bands or bars, lines, dots, and names at the ends."""
         panels, across, width, height = layout
-        data = [record for record in self._read(table, column) if record["panel"] in panels]
+        data = [record for record in self._read_records(table, column) if record["panel"] in panels]
         if self.leading:
             _spread_names(data, (request.theme.small(2) + 1) / height)
         theme, title = request.theme, clean(column.unit) or None
@@ -121,7 +121,7 @@ class Lines(Figure):
         heading = wrap_words(name_measure(column), max(90, width), theme.size)
         return amend(chart, title=alt.TitleParams(heading))
 
-    def _read(self, table: HeadTable, column: Column) -> list[Record]:
+    def _read_records(self, table: HeadTable, column: Column) -> list[Record]:
         low, high = read_intervals(table, column.name)
         series, hue, x = self.series(table), self.hue(table), read_cells(table, self.x)
         values = read_numbers(table, column.name)
@@ -134,7 +134,7 @@ class Lines(Figure):
         }
         data = make_records(columns)
         if self.leading:
-            _find_leading(data)
+            _mark_leading(data)
         return data
 
     def _colour(self, data: Sequence[Record], request: DrawingRequest) -> Any:
@@ -165,8 +165,8 @@ class Lines(Figure):
         return _make_step_axis(sorted({cell for cell in read_cells(table, self.x) if isinstance(cell, int)}))
 
 
-def _find_leading(data: Sequence[Record]) -> None:
-    """Colour the lines that end farthest from 0 in their panel, and put the others behind."""
+def _mark_leading(data: Sequence[Record]) -> None:
+    """Set in the records the hue of the 3 lines of each panel that end farthest from 0; others go behind."""
     lines = sorted({record["series"] for record in data})
     ends = sorted((record for record in data if record["last"]), key=lambda record: -abs(record["value"]))
     leading: dict[str, list[str]] = {}
@@ -181,7 +181,7 @@ def _find_leading(data: Sequence[Record]) -> None:
 
 
 def _spread_names(data: Sequence[Record], share: float) -> None:
-    """Place the names at the ends of lines; each takes a ``share`` of the height, and none covers another."""
+    """Set ``name_at``, where names at the ends of lines stand, a ``share`` of the height or more apart."""
     shown = [record[key] for record in data for key in ("low", "value", "high") if record[key] is not None]
     gap = share * (max(shown) - min(shown)) if shown else 0
     named = [record for record in data if record["last"] and not record["back"]]

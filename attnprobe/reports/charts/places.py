@@ -72,7 +72,7 @@ def place_positions(table: HeadTable) -> Places | None:
 
 
 def place_pairs(table: HeadTable) -> Places | None:
-    """Place pairs of heads below the diagonal, with a map per layer; None where pairs cross layers."""
+    """Place pairs of heads below the diagonal, with a map per layer; None unless rows are pairs in layers."""
     pairs = find_pairs(table)
     if pairs is None or not pairs.within:
         return None

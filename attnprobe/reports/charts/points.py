@@ -92,7 +92,7 @@ def _draw_plane(plane: Plane, side: float, request: DrawingRequest) -> Any:
 
 
 def _name_farthest(data: Sequence[Record], distances: np.ndarray) -> None:
-    """Name three heads, those with the largest distances; of NaN none."""
+    """Set the ``name`` of three records, those with the largest distances; a distance of NaN gets none."""
     for row in np.argsort(-distances, kind="stable")[:3]:
         if not np.isnan(distances[row]):
             data[row]["name"] = name_head(data[row]["layer"], data[row]["head"])
@@ -139,7 +139,7 @@ def _widen_ends(low: float, high: float) -> tuple[float, float]:
 
 
 def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Column]:
-    """Choose both axes: the measures that are named, or one measure on two sides, or the first two."""
+    """Choose both axes: two measures named, or both sides of one, or the first two; or refuse the names."""
     sides, named = find_sides(table), request.measures
     if sides and len(named) < 2:
         wanted = next(iter([*named, *sides]))
@@ -154,7 +154,7 @@ def choose_axes(table: HeadTable, request: DrawingRequest) -> tuple[Column, Colu
 
 
 def find_sides(table: HeadTable) -> dict[str, tuple[Column, Column]]:
-    """Find the measures that a table has in domain and out of domain, headlines first, by name."""
+    """Map each measure that a table has both in and out of domain to the two columns, headlines first."""
     measures = sorted(list_measures(table), key=lambda column: not column.headline)
     pairs = ((column.name.removesuffix(IN), column) for column in measures)
     return {
@@ -178,7 +178,7 @@ def _strip_side(name: str) -> str:
 
 
 def read_map(table: HeadTable, request: DrawingRequest) -> Iterator[Plane]:
-    """Place heads in the plane so that near ones attend alike (Clark et al. 2019, figure 6)."""
+    """Place heads in a plane, one per part, so that near ones attend alike (Clark et al. 2019, figure 6)."""
     for distances in read_distances(table, request):
         points, stress = scale_to_plane(distances.matrix)
         layers, heads = zip(*distances.heads, strict=True)

@@ -63,8 +63,8 @@ def _draw_part(clusters: Clusters, parts: int, request: DrawingRequest) -> Any:
     below: dict[str, Any] = {"orient": "bottom", "direction": "horizontal", "columns": 6} if narrow else {}
     charts = [
         amend(_draw_tree(clusters, theme), width=tree),
-        amend(_draw_layers(clusters, theme, below), width=_STRIP),
-        amend(alt.layer(_draw_cells(clusters, names, side, below), _draw_squares(clusters)), width=side),
+        amend(_draw_layer_strip(clusters, theme, below), width=_STRIP),
+        amend(alt.layer(_draw_matrix(clusters, names, side, below), _draw_clusters(clusters)), width=side),
     ]
     if side / len(heads) >= 8:
         words = make_chart([{"label": word} for word in number_words(names)]).mark_point(opacity=0)
@@ -85,7 +85,7 @@ def _place(heads: int, **channels: Any) -> dict[str, Any]:
     return places
 
 
-def _draw_cells(clusters: Clusters, names: Sequence[str], side: float, below: dict[str, Any]) -> Any:
+def _draw_matrix(clusters: Clusters, names: Sequence[str], side: float, below: dict[str, Any]) -> Any:
     matrix = clusters.distances.matrix[np.ix_(clusters.leaves, clusters.leaves)]
     scale = fit_scale([(matrix.ravel().tolist(), [None] * matrix.size)], effect=False)
     title = wrap_words(clean(clusters.distances.name), 220 if below else 110, 11)
@@ -110,7 +110,7 @@ def _draw_cells(clusters: Clusters, names: Sequence[str], side: float, below: di
 
 
 def _encode_png(shares: NDArray[np.float64]) -> str:
-    """Draw shares as pixels of the sequential colours, in a data URL."""
+    """Encode shares (row, column) as a PNG in the sequential colours, 4 x 4 pixels each, in a data URL."""
     ramp = [bytes.fromhex(mix_colours(SEQUENTIAL, level / 255)[1:]) for level in range(256)]
     levels = np.rint(np.clip(shares, 0, 1) * 255).astype(int)
     # Four pixels a cell, as renderers may blur its edges.
@@ -125,7 +125,7 @@ def _encode_png(shares: NDArray[np.float64]) -> str:
 
 
 def _draw_tree(clusters: Clusters, theme: Theme) -> Any:
-    """Draw the tree, the distance at which two groups join from 0 on the right to the last, and its cut."""
+    """Draw the tree and its cut: distances at which groups join, from 0 on the right to the largest."""
     from scipy.cluster.hierarchy import dendrogram
 
     tree = dendrogram(clusters.joined, no_plot=True)
@@ -146,7 +146,7 @@ def _draw_tree(clusters: Clusters, theme: Theme) -> Any:
     return alt.layer(lines.encode(x=x, **places, detail="link:N", order="step:Q"), cut.encode(x=x))
 
 
-def _draw_squares(clusters: Clusters) -> Any:
+def _draw_clusters(clusters: Clusters) -> Any:
     numbers = [clusters.numbers[leaf] for leaf in clusters.leaves]
     ends = [(numbers.index(number), numbers.index(number) + size) for number, size in clusters.sizes.items()]
     data = [{"x": low, "x2": high, "y": low, "y2": high} for low, high in ends]
@@ -154,7 +154,7 @@ def _draw_squares(clusters: Clusters) -> Any:
     return squares.encode(**_place(len(numbers), x=alt.X, y=alt.Y), x2="x2:Q", y2="y2:Q")
 
 
-def _draw_layers(clusters: Clusters, theme: Theme, below: dict[str, Any]) -> Any:
+def _draw_layer_strip(clusters: Clusters, theme: Theme, below: dict[str, Any]) -> Any:
     data = [
         {
             **dict(zip(("layer", "head"), clusters.distances.heads[leaf], strict=True)),

@@ -113,7 +113,7 @@ def read_record(table: HeadTable, name: str) -> Mapping[str, Any]:
 
 
 def read_folder(folder: Path) -> dict[str, HeadTable]:
-    """Read every table of a folder, by name; raises AttnprobeError when there is none."""
+    """Read all tables of a folder that name a model, by name; raises AttnprobeError when there is none."""
     if not folder.is_dir():
         raise UsageError(f"There is no folder {folder}.")
     tables: dict[str, HeadTable] = {}

@@ -84,7 +84,7 @@ class PageSection(NamedTuple):
 
 
 def write_page(contents: Contents) -> str:
-    """Write the page; see ``report.js`` for what it does."""
+    """Write a report as the text of an html page; see ``report.js`` for what the page does."""
     every, command = contents.every, contents.command
     heads = summary.collect_heads(every)
     important = summary.collect_measures(heads, contents.of("importance"))
@@ -153,7 +153,7 @@ def write_page(contents: Contents) -> str:
 def _sort_into_sections(
     contents: Contents, heads: Heads
 ) -> tuple[PageSection | None, list[PageSection], list[PageSection]]:
-    """Draw the atlas, the sections beside the card of a head, and those below."""
+    """Draw all sections: the atlas or None, those beside the card of a head, and those below."""
     tables = {section: dict(contents.of(section)) for section in (*_BESIDE, *_BELOW)}
     picture, atlas = draw_atlas(heads, contents.every), None
     if picture is not None:  # it is what a table of nothing but attention by offset is drawn as
@@ -170,7 +170,7 @@ def _sort_into_sections(
 
 
 def _pack_table(table: HeadTable) -> str:
-    """Pack a table as the csv that ``-o`` writes, with fewer digits if it is long."""
+    """Pack a table as compressed csv in base64, with fewer digits if it is long."""
     content = table.render("csv", None if len(table) <= _EXACT else _SHORT)
     return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
@@ -199,12 +199,12 @@ def draw_tables(heads: Heads, tables: Mapping[str, HeadTable]) -> list[Markup]:
     drawn = []
     for table in tables.values():
         with suppress(AttnprobeError):  # its numbers make no picture
-            drawn.append(_draw(table, heads, "map" if "map" in list_kinds(table) else None, _WIDTH))
+            drawn.append(_draw_svg(table, heads, "map" if "map" in list_kinds(table) else None, _WIDTH))
     return drawn
 
 
 def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
-    """Draw the atlas of the table with attention by offset, with roles and entropies from other tables."""
+    """Draw the atlas of the first table of attention by offset, if any, plus others' roles and entropies."""
     joined = profile = next((table for table in tables.values() if read_profile(table) is not None), None)
     if joined is None:
         return None
@@ -213,7 +213,7 @@ def draw_atlas(heads: Heads, tables: Mapping[str, HeadTable]) -> Markup | None:
         if other is not profile and beside and not beside & joined.data.keys():
             with suppress(AttnprobeError):  # it is about other heads
                 joined = join_beside_profile([joined, other])
-    return _draw(joined, heads, "atlas", _WIDEST) if "atlas" in list_kinds(joined) else None
+    return _draw_svg(joined, heads, "atlas", _WIDEST) if "atlas" in list_kinds(joined) else None
 
 
 def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:
@@ -225,7 +225,7 @@ def list_findings(table: HeadTable) -> Iterator[tuple[str, str]]:
             yield name_measure(column), clean(finding)
 
 
-def _draw(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Markup:
+def _draw_svg(table: HeadTable, heads: Heads, kind: str | None, width: int) -> Markup:
     picture = draw_picture([table], kind, theme=_THEME, width=width)
     root = ElementTree.fromstring(picture.render("svg"))
     has_roles = {"layer", "head", "role"} <= table.data.keys()

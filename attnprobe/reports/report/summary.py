@@ -60,7 +60,7 @@ def read_heads(table: HeadTable, side: str = "") -> list[Head | None]:
 
 
 def collect_heads(tables: Mapping[str, HeadTable]) -> Heads:
-    """Collect the heads of all tables of heads, and of pairs of heads."""
+    """Collect and sort the heads of all tables; if a table names kinds of attention, only heads with one."""
     every = {
         head
         for table in tables.values()
@@ -75,7 +75,7 @@ def collect_heads(tables: Mapping[str, HeadTable]) -> Heads:
 
 
 def collect_measures(heads: Heads, tables: Mapping[str, HeadTable]) -> list[dict[str, Any]]:
-    """Collect the numbers of each head with their errors, and its rank: 1 for the highest number."""
+    """Collect each measure: its numbers with errors as text, and ranks of heads, 1 for the highest number."""
     measures = []
     for table in tables.values():
         for column in table.columns:
@@ -135,7 +135,7 @@ def count_noun(number: int, noun: str) -> str:
 
 
 def collect_notes(contents: Contents) -> dict[str, list[str]]:
-    """Collect the notes of each table; one that several tables have, once."""
+    """Collect the notes of each table, by its name; a note of several tables is under the first alone."""
     known: set[str] = set()
     notes = {}
     for name, table in contents.every.items():
@@ -171,7 +171,7 @@ def _join_same(
 
 
 def _list_values(record: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Write the values of a record under several names, one line each."""
+    """Write the values of some keys of a record, a line each; empty, False and "auto" ones are left out."""
     lines = []
     for name in names:
         value = record.get(name)

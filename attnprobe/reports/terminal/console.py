@@ -25,7 +25,7 @@ class QuietConsole(Console):
 
 
 def make_console(no_color: bool = False) -> Console:
-    """Make the console for standard output; rich itself looks at NO_COLOR, TERM and COLUMNS."""
+    """Make the console for standard output: ``?`` for what its encoding lacks; rich obeys NO_COLOR, TERM."""
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.encoding.lower().startswith("utf"):
         # A token in another script must not end in a UnicodeEncodeError on an old terminal.
         with contextlib.suppress(OSError, ValueError):

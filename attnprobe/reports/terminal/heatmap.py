@@ -54,7 +54,7 @@ def lay_out_panels(places: Places | None, order: Sequence[int] = ()) -> list[Hea
 
 
 def lay_out_positions(table: HeadTable, name: str) -> list[HeadMap]:
-    """Lay out layers by positions of tokens; a cell is the head whose number is largest in size."""
+    """Lay out layers by up to 40 positions; a cell is the layer's head whose number is largest in size."""
     places = place_positions(table)
     if places is None or len(places.across) > 40:  # of more positions, a list is easier to read
         return []
@@ -167,7 +167,7 @@ def _write_mean(numbers: NumberFormat, value: float) -> str:
 
 
 def print_measure(table: HeadTable, column: Column, panel: HeadMap, scale: Scale, screen: Screen) -> None:
-    """Print a measure as a heat map, with its name above and what the map leaves out below."""
+    """Print a measure as a heat map: its name above; the scale of colours, typical error and counts below."""
     values = panel.lay_out(read_floats(table, column.name))
     label = f" ({clean(panel.label)})" if panel.label else ""
     if np.isnan(values).all():

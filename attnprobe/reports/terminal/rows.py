@@ -48,7 +48,7 @@ class Field:
 def print_fields(
     fields: Sequence[Field], screen: Screen, significant: Sequence[bool] = (), most: int | None = None
 ) -> None:
-    """Print the columns that fit as a table, with a star behind rows that are ``significant``."""
+    """Print the columns that fit and the first ``most`` rows, with a star behind ``significant`` ones."""
     kept = list(fields)
     # A space stands either side of each, and a divider.
     while len(kept) > 1 and sum(field.least() + 3 for field in kept) > screen.console.width - 1:
@@ -139,7 +139,7 @@ def print_ranges(table: HeadTable, columns: Sequence[Column], places: Places, sc
 
 
 def print_groups(table: HeadTable, screen: Screen) -> set[str]:
-    """Print the rows in which groups differ most, for each measure; returns the columns that are shown."""
+    """Print rows in which groups differ most, of 3 measures or all if full; returns the columns shown."""
     columns = list_tested_measures(table)[: None if screen.full else 3]
     for column in columns:
         every = list_group_tests(table, column.name)
@@ -181,7 +181,7 @@ def _draw_sparkline(values: np.ndarray, scale: Scale, screen: Screen) -> Text:
 
 
 def find_runs(table: HeadTable) -> dict[str, dict[int, int]]:
-    """Find the row of each head at each step of training; empty where a head has two rows at a step."""
+    """Map each head to its row at each step of training; empty for other tables, or two rows at a step."""
     if table.kind != "heads of checkpoints":
         return {}
     kinds, steps = label_by_others(table, {STEP, *HEAD}), read_cells(table, STEP)
@@ -210,7 +210,7 @@ def print_runs(
 
 
 def _print_changes(column: Column, names: Sequence[str], lines: np.ndarray, screen: Screen) -> None:
-    """Print the 12 heads that change most, with the number at both ends."""
+    """Print sparklines of the 12 heads that change most, or of all if full, with the numbers at both ends."""
     change = [np.ptp(line[np.isfinite(line)]) if np.isfinite(line).any() else -1 for line in lines]
     order: list[int] = np.argsort(-np.array(change), kind="stable").tolist()[: None if screen.full else 12]
     finite = lines[np.isfinite(lines)]

@@ -88,7 +88,7 @@ def _print_content(table: HeadTable, screen: Screen) -> Collection[str]:
 
 
 def _find_constants(table: HeadTable) -> list[str]:
-    """Find the keys that are the same in all rows, such as the model, with their cell."""
+    """List the keys that are the same in all rows, as "model demo"; of one row, only model and dataset."""
     names = [name for name in list_keys(table) if len(table) > 1 or name in {"model", "dataset"}]
     cells = {name: dict.fromkeys(map(format_cell, read_cells(table, name))) for name in names}
     return [clean(f"{name} {min(words)}") for name, words in cells.items() if len(words) == 1 and min(words)]
@@ -144,7 +144,7 @@ def _drop_random_orders(table: HeadTable) -> HeadTable:
 
 
 def _print_left_out(table: HeadTable, shown: Collection[str], screen: Screen) -> None:
-    """Name the measures and counts that are not shown."""
+    """Print how many measures, counts and texts are not shown, with three of their names."""
     left = [
         clean(column.name)
         for column in table.columns

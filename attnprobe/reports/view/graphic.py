@@ -77,7 +77,7 @@ def _name_map(sequence: SequenceAttention, start: Start) -> str:
 
 
 def _label_side(side: Side, start: Start) -> tuple[NDArray[np.int64], list[str]]:
-    """Select and label what is shown; a token that continues a word begins with a dot."""
+    """Give the places and labels of what is shown; a token that continues a word begins with a dot."""
     places, names = packing.select_tokens(side, words=start.words, special=start.special)
     labels = list(map(make_visible, names))
     if not start.words and side.continues is not None:
@@ -175,7 +175,7 @@ def draw_map(panel: HeadPicture, theme: Theme, width: int | None = None) -> str:
 
 
 def draw_all_heads(sequence: SequenceAttention, start: Start, theme: Theme, width: int | None = None) -> str:
-    """Draw a small map of every head, layers from top to bottom; a width makes the maps smaller."""
+    """Draw a small map of every head, layers from top to bottom; a ``width`` sets the size of the maps."""
     most = max(add_rollout(maps).shape[1] for maps in sequence.maps)
     images = any(maps.keys.grid is not None for maps in sequence.maps)
     share = ", each head as a share of its most" if images else ""
@@ -188,7 +188,7 @@ def draw_all_heads(sequence: SequenceAttention, start: Start, theme: Theme, widt
 
 
 def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any:
-    """Draw the small maps of a kind of attention, with an empty frame for each head that was removed."""
+    """Draw the small maps of a kind of attention, each in a frame, which is dashed for a removed head."""
     small = packing.shrink_maps(maps, words=start.words, special=start.special, most=24)
     layers, heads = list(map(str, maps.layers)), list(map(str, range(maps.rows.shape[1])))
     kept = maps.kept
@@ -224,7 +224,7 @@ def _draw_small_maps(maps: Maps, start: Start, size: float, theme: Theme) -> Any
 
 
 def _draw_patches(sequence: SequenceAttention, start: Start, theme: Theme, width: int | None) -> str:
-    """Draw an image, and beside it the attention to each patch, as a share of the largest."""
+    """Draw an image, and beside it attention to its patches from the leading token, or all on average."""
     maps = sequence.of(start.kind)
     grid, query, rows = maps.keys.grid, packing.find_query(maps), add_rollout(maps)[start.layer, start.head]
     assert grid is not None
@@ -269,7 +269,7 @@ def _weigh(mark: LinkMark, width: float) -> dict[str, Any]:
 
 
 def _draw(draw: Any, room: float, title: str, notes: Sequence[str], theme: Theme, width: int | None) -> str:
-    """Draw a chart in ``room`` pixels, or in those that a width leaves beside labels, below a title."""
+    """Draw as svg what ``draw`` makes of ``room`` pixels, or of those that ``width`` leaves beside labels."""
     with debug_mode(False):
         if width is not None:
             labels = measure_picture(draw(room), theme)[0] - room

@@ -118,7 +118,7 @@ def list_notes(tables: Sequence[HeadTable], maps: Maps) -> list[dict[str, Any]]:
 
 
 def read_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
-    """Read the lines of each row of a table of roles: the role, its evidence, further roles."""
+    """Read the lines (name, text) of each row of a table of roles: role, evidence, further roles."""
     names = ("role", "measure", "value", "value_se", "threshold", "also")
     lines = []
     for role, measure, value, error, threshold, also in zip(
@@ -133,7 +133,7 @@ def read_roles(table: HeadTable) -> list[list[tuple[str, str]]]:
 
 
 def _read_measures(table: HeadTable) -> list[list[tuple[str, str]]]:
-    """Read the lines of each row of a table without roles: its measures."""
+    """Read the lines (name, text) of each row of a table without roles: its measures that are defined."""
     lines = [list[tuple[str, str]]() for _ in range(len(table))]
     for column in table.columns:
         if is_one_quantity(table, column):

@@ -53,7 +53,7 @@ def add_rollout(maps: Maps) -> NDArray[np.float32]:
 def shrink_maps(
     maps: Maps, *, words: bool = False, special: bool = True, most: int = SMALL
 ) -> NDArray[np.float32]:
-    """Shrink the maps of all heads (layer, head, row, column) to ``most`` rows and columns; maxima stay."""
+    """Shrink maps (layer, head, row, column) of tokens shown, or patches, to ``most`` a side, by maxima."""
     rows, grid = add_rollout(maps), maps.keys.grid
     if grid is not None:
         query = find_query(maps)
@@ -97,14 +97,14 @@ def make_visible(text: str) -> str:
     """
     blank = bool(text) and not text.strip()
 
-    def draw(character: str) -> str:
+    def replace_character(character: str) -> str:
         if character in "\n\r\t" or (blank and character in _BLANKS):
             return _BLANKS[character]
         if not blank and (character in "\u200c\u200d" or unicodedata.category(character) not in _HIDDEN):
             return character
         return f"\u27e8{ord(character):04X}\u27e9"
 
-    return "".join(map(draw, text)) or "\u2205"
+    return "".join(map(replace_character, text)) or "\u2205"
 
 
 def encode_image(pixels: NDArray[np.uint8]) -> str:
@@ -158,19 +158,19 @@ def place_marks(
     words: bool,
     head: tuple[int, int] | None = None,
 ) -> list[LinkMark]:
-    """Place the gold links of a map among the tokens or words that ``select_tokens`` selected.
+    """Mark the gold links of a map whose ends are among tokens or words that ``select_tokens`` selected.
 
     ``head`` is the place of a layer and the number of a head, whose hits the marks show.
     """
 
-    def find(side: Side, ends: Ends, places: NDArray[np.int64]) -> Ends | None:
+    def find_ends(side: Side, ends: Ends, places: NDArray[np.int64]) -> Ends | None:
         named = np.arange(len(side)) if side.words is None or not words else side.words
         there = np.flatnonzero(np.isin(places, named[slice(*ends)]))
         return (int(there[0]), int(there[-1]) + 1) if there.size else None
 
     marks = []
     for number, (asker, answer, sure) in enumerate(maps.alignment.links if maps.alignment else ()):
-        rows, columns = find(maps.queries, asker, queries), find(maps.keys, answer, keys)
+        rows, columns = find_ends(maps.queries, asker, queries), find_ends(maps.keys, answer, keys)
         if rows and columns:
             hit = bool(maps.alignment.hits[head][number]) if maps.alignment and head else None
             marks.append(LinkMark(rows, columns, sure, hit))
@@ -203,7 +203,7 @@ def explain_hits(maps: Maps) -> str:
 
 
 def pack_alignment(maps: Maps, *, several: bool) -> dict[str, Any] | None:
-    """Pack the gold links of a kind of attention for a page: their tokens, and which ones each head hits."""
+    """Pack the gold links of a kind of attention for a page, with what each head hits; None without any."""
     if maps.alignment is None:
         return None
     findings = [[""] * maps.kept.shape[1] for _ in maps.layers]

@@ -22,7 +22,7 @@ from attnprobe.table.table import HeadTable
 
 
 def check_page_look(format: str, theme: str | None, width: int | None) -> None:
-    """Raise UsageError for the theme or the width of a page, which follows its reader's screen."""
+    """Raise UsageError if an html page is given a theme or width: it follows its reader's screen."""
     option = "--theme" if theme is not None else "--width" if width is not None else None
     if format == "html" and option is not None:
         raise UsageError(
@@ -101,7 +101,7 @@ class View(Saveable):
 def write_page(
     sequence: SequenceAttention, start: Start, notes: Sequence[HeadTable] = (), still: str = ""
 ) -> str:
-    """Write the page; see ``view.js`` for what it does. Without scripts, it shows the graphic ``still``."""
+    """Write an html page, which ``view.js`` brings to life; without scripts, it shows the svg ``still``."""
     kinds = [maps.kind.value for maps in sequence.maps]
     several, kind = len(kinds) > 1, kinds.index(start.kind)
     sides = [side for maps in sequence.maps for side in (maps.queries, maps.keys)]

@@ -48,7 +48,7 @@ class Sheet:
     ) -> Iterator[tuple[Column, Sequence[Cell], list[str]]]:
         """Give each column, its cells, and what a reader sees of them, rounded by their errors.
 
-        With something to stand before errors, these are beside their measures and no columns of their own.
+        With ``plus_minus``, errors are written behind their measures, and columns of errors are left out.
         """
         fields = list(zip(self.columns, self.cells, strict=True))
         by_name = {column.name: cells for column, cells in fields}

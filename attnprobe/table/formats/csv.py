@@ -25,7 +25,7 @@ def render(sheet: Sheet) -> str:
 
 
 def read(path: Path, words: Collection[str]) -> Any:
-    """Read a table, as we or a spreadsheet wrote it; many write semicolons, and commas in numbers."""
+    """Read a csv of ours or of a spreadsheet (semicolons, decimal commas); columns ``words`` stay text."""
     import pandas
 
     text = path.read_text(encoding="utf-8-sig")

@@ -39,6 +39,7 @@ def dump(value: Json, indent: int | None = None) -> str:
 
 
 def read(path: Path, words: Collection[str]) -> Any:
+    """Read our json as a data frame, with all but its rows in ``attrs``; ``words`` is not needed."""
     import pandas
 
     about: Any = json.loads(path.read_text(encoding="utf-8"))

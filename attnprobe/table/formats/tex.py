@@ -26,7 +26,7 @@ _UNDEFINED = "--"
 
 
 def render(sheet: Sheet) -> str:
-    """Write the table, its notes as comments."""
+    """Write a LaTeX table, its notes as comments; words that are the same in all rows are in the caption."""
     import pandas
 
     same = sheet.constants()

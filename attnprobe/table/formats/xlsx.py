@@ -41,7 +41,7 @@ def render(sheet: Sheet) -> bytes:
 
 
 def _make_cell(page: Any, value: Cell) -> Any:
-    """Make a cell of all digits of a number, or of text that is a string whatever it begins with."""
+    """Make a cell of a float with all its digits, or of text that is no formula; others stay as they are."""
     from openpyxl.cell import WriteOnlyCell
 
     if value is None or isinstance(value, int):
