@@ -331,8 +331,6 @@ def join_sources(sources: Sequence[OpenSource], column: str | None = None) -> Op
         return sources[0]
     known, names, texts = dict[str, str](), list[str](), list[Iterable[Document]]()
     for source in sources:
-        if source.kind != "text":
-            raise DataError(f"{source.name} holds {source.kind}; only files of text can be read together.")
         digest = source.described.get("sha256")
         if digest in known:
             raise DataError(f"{source.name} and {known[digest]} are the same file; name it once.")

@@ -16,7 +16,6 @@ from attnprobe.attention.tokens import TokenAnnotation, TokenSpan
 from attnprobe.corpus.batch import Batch, BatchReader
 from attnprobe.corpus.document import Annotation, Document, Where
 from attnprobe.corpus.links import complete_words
-from attnprobe.errors import DataError
 from attnprobe.findings.partners import Places, SharedHeads
 from attnprobe.kernels.pairs import divergence_between
 from attnprobe.model.check.architecture import Architecture
@@ -112,8 +111,6 @@ def pair_by_words(first: BatchReader, second: BatchReader) -> tuple[BatchReader,
         both = members[partner[members] >= 0]
         other = lengths[partner[both]]
         plan += [both[other == length] for length in np.unique(other)[::-1]]
-    if not plan:
-        raise DataError("There is no text that both models have tokens for.")
 
     def read_partners(batch: Batch) -> tuple[Batch, Units]:
         other = second.read(partner[batch.members])

@@ -142,14 +142,11 @@ def test_the_head_whose_weights_were_noised_changes_and_none_before_it(compared,
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["demo"], "two checkpoints, not 1"),
         (["demo", "demo", "demo"], "two checkpoints, not 3"),
         (["demo", "demo", "--match", "layer", "--no-nearest"], "leave out --no-nearest"),
         (["demo", "demo", "--measure", "nonsense"], "no statistic 'nonsense'"),
-        (["demo", "nowhere/at-all"], "nowhere/at-all"),
         (["demo", "demo", "--revisions", "a,b"], "name one"),
         (["demo", "--revisions", "a"], "has no revisions"),
-        (["demo", "demo", "--layers", "9", "-L", "2"], "no layer 9"),
     ],
 )
 def test_what_can_not_be_compared_is_refused_in_a_sentence(invoke, use_cache, tmp_path, words, says):

@@ -103,9 +103,6 @@ def test_links_of_pairs(read_rows, aligned):
     [
         (["syntax", "demo", "--layers", "1"], "--layers picks rows of heads; give --by head with it"),
         (["syntax", "demo", "--relations", ""], "No label is named; name some"),
-        (["syntax", "demo", "--trees", "--relations", "obj"], "leave out --relations"),
-        (["coreference", "demo", "-d", "missing.tsv"], "there is no file missing.tsv"),
-        (["syntax", "demo", "-d", "-", "-d", "-"], "Standard input can be read once only"),
         (["roles", "demo", "-d", "-", "--treebank", "-"], "Standard input can be read once only"),
     ],
 )

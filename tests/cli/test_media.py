@@ -1,7 +1,6 @@
 """Folders of images and of sound, from the command line."""
 
 import shutil
-from pathlib import Path
 
 import every_type
 import numpy as np
@@ -176,15 +175,14 @@ class TestInterventions:
     ],
 )
 def test_what_images_have_not(refused, media_model, photos, clips, tmp_path, monkeypatch, words, says):
-    """The models in small letters have another processor; the clips have no transcripts."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(clips, "clips")
-    Path("clips/metadata.csv").write_text("file_name,text\nc0.wav,\n")
+    (tmp_path / "clips" / "metadata.csv").write_text("file_name,text\nc0.wav,\n")
     for side in (3, 8):
         pytest.importorskip("PIL.Image").new("RGB", (side, side)).save(f"{side}.png")
     for name, changes in {"vit": {"image_mean": [0.1, 0.2, 0.3]}, "swin": {"do_resize": False}}.items():
         shutil.copytree(media_model(name), name)
-        edit_json(Path(name, "preprocessor_config.json"), **changes)
+        edit_json(tmp_path / name / "preprocessor_config.json", **changes)
     for name in ("vit", "swin", "dinov2", "whisper"):
         words = words.replace(name.upper(), str(media_model(name)))
     assert says in refused(*words.replace("PHOTOS", str(photos)).split())

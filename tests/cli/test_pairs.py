@@ -93,7 +93,6 @@ class TestRuns:
             ("entropy", "MODEL", "-d", "DATA", "--text-column", "text", "--text-pair-column", "image"),
             "An image is read with one text",
         ),
-        (("positional", "MODEL", "-d", "DATA", "--control"), "--control shuffles the tokens of texts"),
         (
             ("view", "MODEL", "a dog", "--image", "nowhere.png", "-o", "a.html"),
             "There is no image 'nowhere.png'",

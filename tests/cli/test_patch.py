@@ -82,7 +82,6 @@ def test_what_ships_with_attnprobe(refused, tabulate):
         (PAIRS, {"objective": "similarity"}, "reads nothing off"),
         (PAIRS, {"objective": "classification"}, "no trained"),
         (PAIRS, {"max_length": 2}, "--max-length"),
-        ("missing.csv", {}, "no file missing.csv"),
     ],
 )
 def test_refusals(pairs, options, says):

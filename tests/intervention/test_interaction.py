@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import ttest_1samp
+from transformers import BertConfig, BertForMaskedLM
 
+import attnprobe
 from attnprobe.corpus.document import Document
 from attnprobe.errors import AttnprobeError
 from attnprobe.intervention.interaction import (
@@ -145,3 +147,9 @@ def test_refusals(headed: Any, documents: Any, task_data: Any):
         pytest.raises(AttnprobeError, match="interact needs at least two documents in either half"),
     ):
         find_interactions(data, 5)
+
+
+def test_a_lone_head_is_refused(tiny: Any):
+    model = BertForMaskedLM(BertConfig(num_hidden_layers=1, num_attention_heads=1))
+    with pytest.raises(AttnprobeError, match="at least two heads"):
+        attnprobe.interact(model, ["the dog", "a cat", "a bird", "stone"] * 3, tokenizer=tiny("bert")[1])

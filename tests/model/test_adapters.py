@@ -156,12 +156,15 @@ class TestBase:
         with pytest.raises(AttnprobeError, match=says):
             attnprobe.entropy(str(folder), TEXTS)
 
-    def test_of_another_model(self, adapt, saved):
+    def test_of_another_model(self, adapt, saved, monkeypatch):
         folder, _ = adapt("bert", lora("bert"))
         with pytest.raises(AttnprobeError, match="merged on one device; leave out --device-map"):
             attnprobe.entropy(str(folder), TEXTS, device_map="auto")
         with pytest.raises(AttnprobeError, match=r"can't be merged into .*gpt2: .*--base"):
             attnprobe.entropy(str(folder), TEXTS, base=str(saved("gpt2")))
+        monkeypatch.setattr("attnprobe.model.task_heads.describe_quantisation", lambda _: "gptq")
+        with pytest.raises(AttnprobeError, match="is quantised; name it in full precision"):
+            attnprobe.entropy(str(folder), TEXTS)
 
     def test_weights_that_are_lacking_or_broken(self, adapt):
         folder, _ = adapt("bert", lora("bert"))

@@ -240,6 +240,15 @@ def test_columns_and_rows_that_are_taken():
         TABLE.take(["entropi"])
 
 
+def test_workbooks_of_too_many_rows_or_without_their_package(monkeypatch):
+    monkeypatch.setattr("attnprobe.table.formats.xlsx._MOST_ROWS", 1)
+    with pytest.raises(AttnprobeError, match="xlsx holds 1 rows"):
+        TABLE.render("xlsx")
+    monkeypatch.setattr("attnprobe.table.formats.find_spec", lambda _: None)
+    with pytest.raises(AttnprobeError, match="pip install openpyxl"):
+        TABLE.render("xlsx")
+
+
 def test_each_column_has_a_number_of_documents():
     """That on record, of several runs the least, or what the row or the column counts if that is less."""
 

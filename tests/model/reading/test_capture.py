@@ -1,6 +1,7 @@
 """Reaching attention: rightly, and leaving no trace; models that can't be read are refused."""
 
 import re
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -84,6 +85,9 @@ class TestRefused:
         model, tokenizer = copied("bert")
         model.encoder.layer[0].attention.self.sinks = torch.zeros(4)
         with pytest.raises(AttnprobeError, match="attention sinks"):
+            attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
+        model.set_attn_implementation = Mock(side_effect=ValueError("no registry"))
+        with pytest.raises(AttnprobeError, match=r"its attention can't be replaced \(no registry\)"):
             attnprobe.census(model, SENTENCES, tokenizer=tokenizer)
 
     def test_a_tokenizer_of_another_model(self, tiny):

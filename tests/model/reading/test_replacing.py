@@ -210,6 +210,10 @@ class TestCheck:
             UnsupportedModelError, match="what takes the place of its heads' output changes not"
         ):
             check_replacements(checkpoint, architecture)
+        monkeypatch.setattr("attnprobe.model.reading.gates._PRODUCTS", ())
+        tapped = Checkpoint("deberta-v2", *tiny("deberta-v2"))
+        with pytest.raises(UnsupportedModelError, match="what its heads give can't be replaced"):
+            check_replacements(tapped, inspect(tapped))
 
     def test_outputs_that_are_others(self, tiny, monkeypatch):
         checkpoint = Checkpoint("bert", *tiny("bert"))

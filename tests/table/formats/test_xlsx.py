@@ -4,10 +4,7 @@ import zipfile
 
 import numpy as np
 import openpyxl
-import pytest
 
-from attnprobe.errors import AttnprobeError
-from attnprobe.table import formats
 from attnprobe.table.table import Column, HeadTable
 
 
@@ -63,11 +60,3 @@ def test_written_and_read_again(heads, tmp_path):
     assert page.to_csv() == table.to_csv()
     assert (list(page.columns), page.notes) == (list(table.columns), list(table.notes))
     assert json.loads((tmp_path / "heads.xlsx.json").read_text())["table"] == "heads.xlsx"
-
-
-def test_what_it_can_not_hold(monkeypatch):
-    with pytest.raises(AttnprobeError, match="xlsx holds 1,048,575 rows"):
-        formats.FORMATS["xlsx"].write(formats.Sheet("t", [Column("x")], [range(1_048_576)], [], {}))
-    monkeypatch.setattr(formats, "find_spec", lambda _: None)
-    with pytest.raises(AttnprobeError, match="pip install openpyxl"):
-        formats.check_installed("xlsx")
