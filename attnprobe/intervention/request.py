@@ -66,7 +66,7 @@ class TaskOptions:
 
 
 def check_metric(name: str | None, objective: str, known: Sequence[str] = ()) -> str:
-    """Return the name of a metric, or refuse one that is not ``known``; of None, the first that is."""
+    """Return a metric if it is ``known`` (or of the objective), else refuse it; of None, the first."""
     known = known or OBJECTIVES[objective].metrics
     if name is None:
         return known[0]

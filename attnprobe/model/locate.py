@@ -76,7 +76,7 @@ class CheckpointFiles:
 
     @property
     def hashes(self) -> dict[str, dict[str, str]]:
-        """The SHA-256 of each file, for the record."""
+        """The SHA-256 of weights, describing files and modules, for the record: kind, path, hash."""
         skipped = ("README", folders.RECORD, "model.safetensors.index.json")
         listed = sorted((*self.folder.glob("*"), *self.folder.glob("target_tokenizer/*")))
         files = [path for path in listed if path.suffix in _DESCRIBING and not path.name.startswith(skipped)]

@@ -156,7 +156,7 @@ def _read_pairs(
     layers: Sequence[int],
     removed: Collection[tuple[int, int]] = (),
 ) -> tuple[LinkAnswers, LinkAnswers, CrossFit, int]:
-    """Read the answers of words, whose keys are given, of sure links and of the same place; count pairs."""
+    """Read answers for words (``keys``) and sure links, the same-place rule over both, and count pairs."""
     words = best_heads.read_answers(counts, keys, layers, removed)
     sure = best_heads.read_answers(counts, [(SURE, *way) for _, *way in keys], layers, removed)
     place = CrossFit.fixed(words.number + sure.number, words.rules[0] + sure.rules[0])

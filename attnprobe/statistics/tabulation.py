@@ -78,9 +78,9 @@ class Tabulation:
 def _add_weighted(
     tables: Sequence[HeadTable], table: HeadTable, shared: Sequence[str], *, stacked: bool
 ) -> list[HeadTable]:
-    """Put a table of weighted attention below or beside that of plain attention, if there is one.
+    """Stack a table of weighted attention below the plain ones, or append it to them, to be joined.
 
-    A column ``weights`` marks its rows, or a suffix its columns. Notes that are ``shared`` stay as they are.
+    Stacked rows are marked in a column ``weights``, columns by a suffix. ``shared`` notes stay as they are.
     """
     known = [note for each in tables for note in each.notes if stacked and note not in shared]
     by_norm = [f"By norm: {note}" for note in table.notes if note not in {*shared, *known}]

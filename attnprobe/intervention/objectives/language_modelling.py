@@ -89,7 +89,7 @@ def read_tokens(checkpoint: Checkpoint, inputs: Mapping[str, Tensor], places: Te
 
 @contextmanager
 def narrow_head(model: Any, places: Tensor) -> Iterator[None]:
-    """Let the last layer of the head, which is wide, see the chosen places (batch, position) alone."""
+    """Give a linear output layer only the states that ``places`` (batch, position) marks."""
     last = model.get_output_embeddings()
     if not isinstance(last, nn.Linear):
         yield
@@ -154,7 +154,7 @@ class SequenceToSequence(Objective):
         return _answer_tokens(given.logits, targets)
 
     def generate(self, batch: Batch) -> list[str]:
-        """Generate greedily, up to twice the longest target."""
+        """Generate greedily for a batch, up to twice as many tokens as the longest target of all examples."""
         model: Any = self.checkpoint.model
         tokenizer: Any = self.checkpoint.target_tokenizer or self.checkpoint.tokenizer
         inputs = self.checkpoint.inputs(batch.inputs)

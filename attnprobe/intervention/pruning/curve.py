@@ -189,6 +189,7 @@ def walk_within(
     tried: dict[int, Predictions] = {}
 
     def passes(number: int) -> bool:
+        """Tell whether what is lost with this number of heads off is within the margin, at most."""
         mask = mask_heads(shape, order, number)
         (tried[number],) = masked.predict([mask], f"pruning, {number} heads off")
         curve = [masked.whole, *tried.values(), none]
