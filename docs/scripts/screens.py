@@ -66,8 +66,8 @@ def draw(screen: Screen, folder: Path) -> bytes:
     outputs.output_of(outputs.Example("console", screen.command, None))
     address = (folder / screen.file).as_uri() + (f"#head={screen.head}" if screen.head else "")
     with sync_playwright() as playwright:
-        own = playwright.chromium.executable_path
-        path = own if Path(own).exists() else next(filter(None, map(shutil.which, CHROMIUM)), None)
+        bundled = playwright.chromium.executable_path
+        path = bundled if Path(bundled).exists() else next(filter(None, map(shutil.which, CHROMIUM)), None)
         browser = playwright.chromium.launch(executable_path=path)
         size = {"width": screen.width, "height": screen.height}
         page = browser.new_page(viewport=size, reduced_motion="reduce")  # type: ignore[arg-type]
