@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from figures import Figure
 from ratios import CASES, Case, as_figure, paired_ratios
-from shapes import MINILM, random_batch, word_tokenizer
+from shapes import DEVICE, MINILM, RandomTexts, Shape, word_tokenizer
 from transformers import BertForSequenceClassification
 
 from attnprobe.corpus.batch import Batch
@@ -40,14 +40,14 @@ def _backward(
     name: str, attribute: Callable[..., object], goals: tuple[float, float], *, quick: bool
 ) -> Iterator[Figure]:
     for case in CASES:
-        data = set_up(case)
+        data = _draw(case)
         ratios = paired_ratios(_bare(data), partial(attribute, data), 3 if quick else 9)
         yield as_figure(f"{name} of all heads, {case.name}", ratios, *goals)
 
 
 def ablation_costs(*, quick: bool) -> Iterator[Figure]:
     """Compare one trial a head with as many bare forward passes."""
-    data = set_up(MINILM_CASE)
+    data = _draw(MINILM_CASE)
     for name, list_masks in (("ablation", mask_each_head), ("keep-one", keep_each_head)):
         masks = list_masks(*data.model.shape)
         run = partial(run_trials, data, masks, ["accuracy"])
@@ -57,7 +57,7 @@ def ablation_costs(*, quick: bool) -> Iterator[Figure]:
 
 def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     """Compare the whole model with a smaller one, half of whose heads were cut out at random."""
-    data = set_up(MINILM_CASE)
+    data = _draw(MINILM_CASE)
     shape = data.model.shape
     keep = mask_heads(shape, order_at_random(np.ones(shape, bool), 0), shape[0] * shape[1] // 2)
     smaller = remove_heads(data.model.checkpoint, keep, physical=True)
@@ -66,13 +66,17 @@ def pruning_gains(*, quick: bool) -> Iterator[Figure]:
     yield as_figure(f"throughput without half of the heads, {MINILM_CASE.name}, gain", gains)
 
 
-def set_up(case: Case) -> TaskData:
-    batch = random_batch(case.sequences, case.length)
-    classifier: Any = BertForSequenceClassification(case.shape.model().config).eval().requires_grad_(False)
-    checkpoint = Checkpoint("random", classifier, word_tokenizer(["a b"]))
-    model = TaskModel(checkpoint, case.shape.architecture(), Gating(True, ""), "classification")
-    corpus = Corpus(batch.corpus, Reading(), len(batch))
-    return TaskData(model, corpus, Classification(checkpoint, corpus), Run())
+def set_up(shape: Shape, texts: RandomTexts) -> TaskData:
+    """Bind a classifier with random weights to texts."""
+    model: Any = BertForSequenceClassification(shape.model().config).eval().to(DEVICE)
+    checkpoint = Checkpoint("random", model.requires_grad_(False), word_tokenizer(["a b"]))
+    task = TaskModel(checkpoint, shape.architecture(), Gating(True, ""), "classification")
+    corpus = Corpus(texts, Reading(), len(texts.documents))
+    return TaskData(task, corpus, Classification(checkpoint, corpus), Run())
+
+
+def _draw(case: Case) -> TaskData:
+    return set_up(case.shape, RandomTexts([(case.sequences, case.length)]))
 
 
 def _batch(data: TaskData) -> Batch:

@@ -16,24 +16,21 @@ from typing import Any
 import numpy as np
 import torch
 from figures import Figure
+from interventions import set_up
 from links import TREEBANK, treebank_like
 from ratios import as_figure, build_census, paired_ratios
-from shapes import BERT_BASE, DEVICE, MINILM, RandomTexts, Shape, word_tokenizer
+from shapes import BERT_BASE, DEVICE, MINILM, RandomTexts, Shape
 from torch import Tensor, nn
-from transformers import BertForMaskedLM, BertForSequenceClassification
+from transformers import BertForMaskedLM
 
 from attnprobe.corpus.batch import Batch
-from attnprobe.corpus.tokens import Reading
 from attnprobe.intervention.gradient import gradient_importance
-from attnprobe.intervention.objectives.classification import Classification
 from attnprobe.intervention.objectives.contrast import ClassContrast
 from attnprobe.intervention.patching.passes import PatchPlan, patch_pairs
-from attnprobe.intervention.task import TaskData, TaskModel
+from attnprobe.intervention.task import TaskData
 from attnprobe.intervention.trials import mask_each_head, run_trials
-from attnprobe.model.check.gates import Gating
-from attnprobe.model.checkpoint import Checkpoint
 from attnprobe.run.contrasts import Readout
-from attnprobe.run.corpus import BATCH_TOKENS_ACCELERATOR, Corpus
+from attnprobe.run.corpus import BATCH_TOKENS_ACCELERATOR
 from attnprobe.run.passes import Run
 from attnprobe.statistics import Statistic, census_statistics, select_statistics
 from attnprobe.statistics.distance import ALL_PAIRS
@@ -131,16 +128,10 @@ def _observe(course: Course, *, repetitions: int) -> Iterator[Figure]:
 
 
 def _intervene(course: Course, *, repetitions: int) -> Iterator[Figure]:
-    model: Any = BertForSequenceClassification(course.shape.model().config).eval().to(DEVICE)
-    task = TaskModel(
-        Checkpoint("random", model.requires_grad_(False), word_tokenizer(["a b"])),
-        course.shape.architecture(),
-        Gating(True, ""),
-        "classification",
-    )
     texts = course.draw(256 if DEVICE.type == "cpu" else BATCH_TOKENS_ACCELERATOR // 2, pairs=True)
-    corpus = Corpus(texts, Reading(), len(texts.documents), 0)
-    data = TaskData(task, corpus, Classification(task.checkpoint, corpus), Run())
+    data = set_up(course.shape, texts)
+    task, corpus = data.model, data.corpus
+    model: Any = task.checkpoint.model
     readouts = [Readout(answer=0, other=1)] * len(texts.documents)
     contrast = TaskData(task, corpus, ClassContrast(task.checkpoint, readouts, []), Run())
     batches, padded, heads = list(texts), pad(texts), course.shape.heads

@@ -4,16 +4,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from statistics import median
 from unittest.mock import patch
 
-import numpy as np
 import torch
 from figures import Figure
-from numpy.typing import NDArray
 from shapes import BERT_BASE, DEBERTA_BASE, DEVICE, MINILM, Shape, random_batch, word_tokenizer
-from torch import Tensor
 
 from attnprobe.corpus.batch import Batch
 from attnprobe.findings.partners import SharedHeads
@@ -63,7 +59,6 @@ LOGITS = ((1.15, 1.05), (1.25, 1.12), (1.20, 1.08), (1.50, 1.35))
 NORMS = ((1.35, 1.20), (1.45, 1.30), (1.50, 1.35), (2.00, 1.70))
 #: Of two models over two bare passes: heads of one number, and all pairs of heads.
 COMPARED = ((1.25, 1.10), (1.70, 1.40))
-TINY = 1e-12
 
 
 def census_costs(*, quick: bool) -> Iterator[Figure]:
@@ -158,31 +153,6 @@ def comparison_costs(*, quick: bool) -> Iterator[Figure]:
             ratios = paired_ratios(bare, compare, 5 if quick else 15)
             name = f"compare, heads of {'all pairs' if pairs else 'one number'}, {case.name}"
             yield as_figure(name, ratios, *(goals if case is CASES[0] else ()))
-
-
-def today_costs(*, quick: bool) -> Iterator[Figure]:
-    """Measure what users write today, on the same batches."""
-    for case in CASES:
-        checkpoint, batch = case.build()
-        today = partial(write_by_hand, case.shape.model("eager"), batch.ids)
-        ratios = paired_ratios(partial(checkpoint.forward, batch.inputs), today, 1 if quick else 3)
-        yield as_figure(f"today (output_attentions + numpy), {case.name}", ratios)
-
-
-def write_by_hand(model: torch.nn.Module, ids: Tensor) -> None:
-    """Compute the entropy of every head and the divergence of the heads of a layer, with numpy."""
-    with torch.no_grad():
-        maps = model(ids, output_attentions=True).attentions
-
-    def entropy(p: NDArray[np.float32]) -> NDArray[np.float32]:
-        return -(p * np.log(p + TINY)).sum(-1)
-
-    for layer in maps:
-        p = layer.numpy()
-        each = entropy(p)
-        each.mean((0, 2))
-        for a, b in combinations(range(p.shape[1]), 2):
-            (entropy((p[:, a] + p[:, b]) / 2) - (each[:, a] + each[:, b]) / 2).mean()
 
 
 def paired_ratios(

@@ -28,7 +28,6 @@ from ratios import (
     norm_costs,
     rank_costs,
     tap_costs,
-    today_costs,
 )
 
 MEASUREMENTS = {
@@ -42,7 +41,6 @@ MEASUREMENTS = {
     "links": link_costs,
     "mixing": mixing_costs,
     "rank": rank_costs,
-    "today": today_costs,
     "race": race,
     "gradient": gradient_costs,
     "relevance": relevance_costs,

@@ -113,9 +113,7 @@ class TestCheckSaysNo:
     def test_gates_that_change_nothing(self, tiny, monkeypatch):
         checkpoint = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(checkpoint)
-        monkeypatch.setattr(
-            "attnprobe.model.reading.gates.Gates.pass_output", lambda _, layer, output: output
-        )
+        monkeypatch.setattr(Gates, "pass_output", lambda _, layer, output: output)
         with pytest.raises(UnsupportedModelError, match="switching its heads off changes nothing"):
             check_gates(checkpoint, architecture)
 

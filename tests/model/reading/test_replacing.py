@@ -203,9 +203,7 @@ class TestCheck:
     def test_outputs_that_are_not_taken(self, tiny, monkeypatch):
         checkpoint = Checkpoint("bert", *tiny("bert"))
         architecture = inspect(checkpoint)
-        monkeypatch.setattr(
-            "attnprobe.model.reading.gates.Gates.pass_output", lambda _, layer, output: output
-        )
+        monkeypatch.setattr(Gates, "pass_output", lambda _, layer, output: output)
         with pytest.raises(
             UnsupportedModelError, match="what takes the place of its heads' output changes not"
         ):
